@@ -1,0 +1,1 @@
+"""Hardware-aware simulation of GPU memory accesses, cross-checked on real GPUs."""

@@ -1,0 +1,1 @@
+"""CUDA source to warp instructions: NVRTC, nvdisasm, SIMT execution."""

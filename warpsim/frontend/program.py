@@ -1,0 +1,114 @@
+"""A kernel as the hardware sees it: decoded SASS and what its cubin says about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+__all__ = ["RZ", "URZ", "Instruction", "Operand", "Parameter", "Program"]
+
+RZ = 255  # register number of the zero register
+URZ = 255  # uniform zero register; printed number 63 up to sm_90 and 255 on sm_100 both decode to this
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One operand of an instruction.
+
+    `kind` is one of
+
+    - ``reg`` / ``ureg``: `index`; 255 is RZ / URZ; `width64` where printed as `R4.64`
+    - ``pred`` / ``upred``: `index` 0-7, 7 is PT / UPT; `invert` for `!`
+    - ``imm``: `value`, the raw 32 bits from the encoding (unsigned; signs already applied by the assembler)
+    - ``const``: bank `bank` at byte `value` (+ register `index` or uniform register where `index` is not None)
+    - ``addr``: memory address: `index` base register or None, `width64`, `uindex` uniform register or None,
+      `value` signed byte offset, `scale` 1, 4, 8 or 16
+    - ``desc``: memory descriptor, no influence on the address
+    - ``special``: `name` of the special register
+    - ``label``: `value` target as instruction index; ``function``: `name`
+    - ``barrier``: convergence barrier B`index`
+    - ``scoreboard``: SB`index`
+    - ``predset``: PR, all predicates (P2R, R2P)
+
+    `negate` is `-`, `invert` is `~` or `!`, `absolute` is `|x|`; `modifiers` are the suffixes
+    (``H0_H0``, ``H1_H1``, ``B1``, ``F32`` ...) without `reuse`.
+    """
+
+    kind: str
+    index: int | None = None
+    value: int = 0
+    bank: int = 0
+    uindex: int | None = None
+    scale: int = 1
+    width64: bool = False
+    negate: bool = False
+    invert: bool = False
+    absolute: bool = False
+    name: str = ""
+    modifiers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One SASS instruction: `index` is pc / 16.
+
+    `opcode` is the base (``LDG``), `modifiers` its suffixes in order (``("E", "CONSTANT")``), `operands`
+    in printed order, destinations first. `guard` is None or a pred/upred operand. `text` is the printed form.
+    `stall` cycles, `yield_`, `write_barrier` and `read_barrier` (0-5, or 7 for none) and `wait_mask`
+    (six bits) are the control bits. `line` is the source line (0 unknown) of file `file` in `Program.files`.
+    """
+
+    index: int
+    opcode: str
+    modifiers: tuple[str, ...]
+    operands: tuple[Operand, ...]
+    guard: Operand | None
+    stall: int
+    yield_: bool
+    write_barrier: int
+    read_barrier: int
+    wait_mask: int
+    line: int
+    file: int
+    text: str
+    encoding: int  # 128 bits
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A kernel parameter: byte `offset` from the parameter base of constant bank 0, `size` in bytes."""
+
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Program:
+    """One kernel of a cubin, ready to execute.
+
+    `banks` holds constant banks 2, 3 and 4 as they are in the cubin (bank 0 is made at launch; bank 4 gets
+    the addresses of `globals_` from `relocations`: (bank 4 offset, offset within globals)). `shared` is the
+    static shared size in bytes without the reserved part, which is `reserved_shared`. `local` is the bytes of
+    local memory (stack) a thread needs. `functions` maps local device functions to their first instruction
+    index when a CALL names one (they lie in `instructions` too). `branch_targets` maps the index of a BRX
+    instruction to its possible targets.
+    """
+
+    arch: int  # 90 for sm_90
+    entry: str  # mangled name
+    name: str  # as C++ writes it
+    instructions: tuple[Instruction, ...]
+    parameters: tuple[Parameter, ...]
+    parameter_base: int
+    registers: int
+    shared: int
+    reserved_shared: int
+    local: int
+    max_threads: int  # from __launch_bounds__, 1024 without
+    files: tuple[str, ...]
+    banks: dict[int, bytes] = field(default_factory=dict)
+    globals_: bytes = b""
+    relocations: tuple[tuple[int, int], ...] = ()
+    functions: dict[str, int] = field(default_factory=dict)
+    branch_targets: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    compiler: str = ""  # "NVRTC 13.0.88"
+    key: str = ""  # hash of the cubin and the entry: what compiled code is cached by

@@ -1,0 +1,1 @@
+"""The timed machine: one SimPy process per hardware component."""
