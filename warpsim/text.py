@@ -1,0 +1,385 @@
+"""A Result as text: what `warpsim run` prints.
+
+Colours appear on a terminal only; piped text is plain and 100 columns wide. Bytes are decimal (1 kB = 1000 B).
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from warpsim.metrics import global_requests, global_sectors, shared_conflicts, shared_wavefronts
+from warpsim.result import Result
+
+__all__ = [
+    "bandwidth", "byte_count", "count", "duration", "html", "make_console", "make_table", "number", "percent",
+    "render", "summary",
+]  # fmt: skip
+
+WIDTH = 100
+
+COMPONENTS = {
+    "l1_tag": "the L1 tag stage",
+    "l1_data": "the L1 data stage (shared memory included)",
+    "return_path": "the return path from L2 to the SMs",
+    "crossbar": "the crossbar",
+    "l2": "L2",
+    "dram": "DRAM",
+    "issue": "instruction issue",
+    "dispatch": "CTA dispatch",
+    "fp32": "the fp32 pipe",
+    "fp64": "the fp64 pipe",
+    "int": "the integer pipe",
+    "xu": "the special-function pipe",
+    "latency": "latency: no component is saturated",
+}
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A ratio or rate with few digits; a dash where it does not exist."""
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{digits}g}"
+
+
+def count(value: float | None) -> str:
+    """A counter, in full up to a billion."""
+    if value is None:
+        return "–"
+    return f"{value / 1e9:.4g} G" if abs(value) >= 1e10 else f"{value:,.0f}"
+
+
+def byte_count(value: float | None) -> str:
+    """Bytes in decimal units."""
+    return _scaled(value, (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)), "B")
+
+
+def bandwidth(value: float | None) -> str:
+    """Bytes a second in decimal units."""
+    return _scaled(value, (("TB/s", 1e12), ("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)), "B/s")
+
+
+def duration(ns: float | None) -> str:
+    """Nanoseconds in the unit that fits."""
+    return _scaled(ns, (("s", 1e9), ("ms", 1e6), ("us", 1e3)), "ns")
+
+
+def percent(fraction: float | None) -> str:
+    """A fraction of 1 as a percentage."""
+    if fraction is None:
+        return "–"
+    digits = 1 if 0 < abs(fraction) < 0.1 or 0.99 < fraction < 1 else 0
+    return f"{100 * fraction:.{digits}f}%"
+
+
+def _scaled(value: float | None, units: tuple[tuple[str, float], ...], base: str) -> str:
+    if value is None:
+        return "–"
+    for unit, size in units:
+        if abs(value) >= size:
+            return f"{value / size:.4g} {unit}"
+    return f"{value:.4g} {base}"
+
+
+def make_console(file: Any = None) -> Console:
+    """A console on `file` (standard output): at most 120 columns on a terminal, 100 and no colour elsewhere."""
+    console = Console(file=file, highlight=False)
+    if not console.is_terminal:
+        return Console(file=file, width=WIDTH, highlight=False, color_system=None, force_terminal=False)
+    console.width = max(60, min(console.width, 120))
+    return console
+
+
+def make_table(*columns: str, title: str | None = None) -> Table:
+    """A compact table; the first column is text on the left, the others are numbers on the right."""
+    table = Table(
+        box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold",
+        pad_edge=False, show_edge=False, header_style="dim",
+    )  # fmt: skip
+    for position, column in enumerate(columns):
+        table.add_column(column, justify="left" if position == 0 else "right", no_wrap=True)
+    return table
+
+
+def summary(result: Result, width: int = WIDTH) -> str:
+    """The report as plain text."""
+    buffer = io.StringIO()
+    console = Console(file=buffer, width=width, highlight=False, color_system=None, force_terminal=False)
+    render(result, console)
+    return "".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines())
+
+
+def html(result: Result) -> str:
+    """The report as an HTML fragment with inline styles, for notebooks."""
+    console = Console(file=io.StringIO(), width=WIDTH, record=True, force_terminal=True, highlight=False)
+    render(result, console)
+    return console.export_html(
+        inline_styles=True,
+        code_format='<pre style="line-height:1.25;font-family:ui-monospace,Menlo,Consolas,monospace">{code}</pre>',
+    )
+
+
+def render(result: Result, console: Console) -> None:
+    """Print the whole report."""
+    console.print(_headline(result))
+    for part in _sections(result, console.width):
+        console.print()
+        console.print(part)
+
+
+def _sections(result: Result, width: int) -> Iterator[RenderableType]:
+    yield _launch(result)
+    yield _global_table(result)
+    if any(result.derived["shared"][op]["wavefronts"] for op in ("load", "store")):
+        yield _shared_table(result)
+    yield _levels_table(result)
+    yield _facts(result)
+    if result.lines:
+        yield _lines_table(result, width)
+    yield _findings(result)
+    yield _trust(result)
+
+
+def _headline(result: Result) -> RenderableType:
+    derived, source = result.derived, result.source
+    head = Text()
+    head.append(result.scenario, "bold cyan")
+    if result.kernel and result.kernel != result.scenario:
+        head.append(f"  {result.kernel}", "cyan")
+    head.append(f"  on {result.gpu}, {source}")
+    if not derived["trust"]["profile_checked"]:
+        head.append("  (profile not checked against the GPU)", "yellow")
+    limiter = derived["limiter"]
+    line = Text(duration(result.time_ns), "bold")
+    if derived["bandwidth"]["effective"] is not None:
+        share = percent(derived["bandwidth"]["effective_share_of_peak"])
+        line.append(f"  {bandwidth(derived['bandwidth']['effective'])} effective, {share} of peak", "not bold")
+    if limiter["name"]:
+        what = COMPONENTS.get(limiter["name"], limiter["name"])
+        line.append("  limited by ", "not bold")
+        line.append(what, "bold magenta")
+        if limiter["name"] != "latency":
+            line.append(f" ({percent(limiter['share'])} busy)", "not bold")
+    return Group(head, line)
+
+
+def _launch(result: Result) -> RenderableType:
+    launch, occupancy = result.launch, result.derived["occupancy"]
+    shape = " x ".join(str(n) for n in launch["grid"])
+    block = " x ".join(str(n) for n in launch["block"])
+    text = Text(f"grid {shape}, block {block}, {launch.get('registers', '–')} registers")
+    if launch.get("shared"):
+        text.append(f", {launch['shared']:,} B shared")
+    text.append(f"; {number(occupancy['ctas_per_sm'])} CTAs an SM")
+    if occupancy["limit"]:
+        text.append(f" (limited by {occupancy['limit']})")
+    text.append(f"; occupancy {percent(occupancy['theoretical'])}, achieved {percent(occupancy['achieved'])}")
+    if occupancy["waves"] is not None:
+        text.append(f"; {number(occupancy['waves'])} waves")
+    if result.params:
+        text.append("\n" + ", ".join(f"{k} = {v}" for k, v in result.params.items()), "dim")
+    return text
+
+
+def _global_table(result: Result) -> RenderableType:
+    table = make_table(
+        "Global memory (L1)", "requests", "sectors", "a request", "ideal", "bytes/useful", "L1 hit"
+    )
+    waste = result.derived["bytes_per_useful_byte"]
+    names = {"load": "loads", "store": "stores", "atomic": "atomics", "reduction": "reductions", "async_copy": "LDGSTS"}
+    for key, title in names.items():
+        row = result.derived["global"].get(key)
+        if row is None or not row["requests"]:
+            continue
+        ideal = row.get("ideal_sectors_per_request")
+        here = row["sectors_per_request"]
+        bad = ideal is not None and here is not None and here > 1.05 * ideal
+        over = waste.get({"load": "l1_read", "store": "l1_write"}.get(key, ""))
+        table.add_row(
+            title,
+            count(row["requests"]),
+            count(row["sectors"]),
+            Text(number(here, 4), "red" if bad else "green" if ideal is not None else ""),
+            number(ideal, 4),
+            number(over),
+            percent(row["hit_rate"]) if "hit_rate" in row else "–",
+        )
+    local = {
+        op: result.metrics.get(f"l1tex__t_requests_pipe_lsu_mem_local_op_{op}.sum", 0) for op in ("ld", "st")
+    }
+    for op, title in (("ld", "local loads"), ("st", "local stores")):
+        if local[op]:
+            sectors = result.metrics.get(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{op}.sum", 0)
+            table.add_row(title, count(local[op]), count(sectors), number(sectors / local[op], 4), "–", "–", "–")
+    return table if table.row_count else Text("no global memory accesses")
+
+
+def _shared_table(result: Result) -> RenderableType:
+    table = make_table("Shared memory", "requests", "wavefronts", "ideal", "conflicts", "ways")
+    for key, title in (("load", "loads"), ("store", "stores")):
+        row = result.derived["shared"][key]
+        if row["wavefronts"]:
+            style = "red" if row["ways"] and row["ways"] > 1.05 else "green"
+            table.add_row(
+                title, count(row["requests"]), count(row["wavefronts"]), count(row["ideal_wavefronts"]),
+                count(row["conflicts"]), Text(number(row["ways"]), style),
+            )  # fmt: skip
+    return table
+
+
+def _levels_table(result: Result) -> RenderableType:
+    table = make_table("Below L1", "read", "/useful", "written", "/useful", "hit rate", "bandwidth", "of peak")
+    derived = result.derived
+    waste, band = derived["bytes_per_useful_byte"], derived["bandwidth"]
+    for level, title in (("l2", "L2"), ("dram", "DRAM")):
+        row = derived[level]
+        table.add_row(
+            title,
+            byte_count(row["read_bytes"]),
+            _wasteful(waste[f"{level}_read"]),
+            byte_count(row["write_bytes"]),
+            _wasteful(waste[f"{level}_write"]),
+            percent(row["hit_rate"]) if level == "l2" else "",
+            bandwidth(band[level]),
+            percent(band["dram_share_of_peak"]) if level == "dram" else "",
+        )
+    useful = derived["useful"]
+    table.add_row(
+        "useful", byte_count(useful["read_bytes"]), "", byte_count(useful["write_bytes"]), "", "",
+        bandwidth(band["effective"]), percent(band["effective_share_of_peak"]),
+    )  # fmt: skip
+    return table
+
+
+def _wasteful(value: float | None) -> Text:
+    return Text(number(value), "" if value is None else "red" if value > 1.25 else "green")
+
+
+def _facts(result: Result) -> RenderableType:
+    law, flops = result.derived["littles_law"], result.derived["flops"]
+    roofline, intensity = result.derived["roofline"], result.derived["intensity"]
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column()
+    if law["needed_bytes_per_sm"] is not None:
+        text = ""
+        if law["in_flight_bytes_per_sm"] is not None:
+            text = f"{byte_count(law['in_flight_bytes_per_sm'])} an SM on average; "
+        text += (
+            f"Little's law asks for {byte_count(law['needed_bytes_per_sm'])} "
+            f"({law['latency_ns']:.0f} ns x {bandwidth(result.derived['bandwidth']['peak'])})"
+        )
+        if law["warps_needed_per_sm"] is not None:
+            text += (
+                f": {law['warps_needed_per_sm']:,} warps with {byte_count(law['bytes_per_warp'])} each, "
+                f"{number(law['warps_per_sm'])} resident"
+            )
+        grid.add_row("in flight", text)
+    kinds = [f"{count(flops[p])} {p}" for p in ("fp32", "fp64", "fp16") if flops[p]]
+    text = ", ".join(kinds) if kinds else "none"
+    if flops["other_ops"]:
+        text += "; not counted: " + ", ".join(f"{count(n)} {op}" for op, n in flops["other_ops"].items())
+    if roofline["achieved_flops"]:
+        text += f"; {roofline['achieved_flops'] / 1e9:,.4g} GFLOP/s"
+    grid.add_row("FLOPs", text)
+    ridge = ", ".join(f"{number(at)} {name.replace('_', ' ')}" for name, at in roofline["ridge"].items() if at)
+    text = f"{number(intensity['useful'])} FLOP/B of useful, {number(intensity['dram'])} of DRAM bytes"
+    if ridge:
+        text += f"; ridge at {ridge}"
+    if roofline["bound"]:
+        text += f": {roofline['bound']}-bound"
+    grid.add_row("intensity", text)
+    busy = sorted(result.derived["limiter"]["busy"].items(), key=lambda item: -item[1])
+    if busy:
+        grid.add_row("busy", ", ".join(f"{name} {percent(share)}" for name, share in busy if share >= 0.005))
+    return grid
+
+
+def _lines_table(result: Result, width: int) -> RenderableType:
+    """Counters per source line, in source order; the marks are those of findings."""
+    marked = {(f["file"], f["line"]) for f in result.findings if "line" in f and f["severity"] == "warning"}
+    several = len({line["file"] for line in result.lines}) > 1
+    rows = []
+    for line in sorted(result.lines, key=lambda x: (x["file"], x["line"])):
+        requests, sectors, wavefronts, ways = _line_numbers(line["metrics"], line.get("ideal", {}))
+        if not requests and not wavefronts:
+            continue
+        name = f"{line['file']}:{line['line']}" if several else str(line["line"])
+        cells = (count(requests) if requests else "", sectors, count(wavefronts) if wavefronts else "", ways)
+        rows.append(((line["file"], line["line"]) in marked, name, str(line.get("text", "")).strip(), cells))
+    if not rows:
+        return Text("no line information")
+    titles = ("requests", "sectors/request", "wavefronts", "ways")
+    used = sum(max(len(title), *(len(row[3][i]) for row in rows)) + 3 for i, title in enumerate(titles))
+    room = max(16, width - used - max(4, *(len(row[1]) for row in rows)) - 8)
+    table = make_table(" line", "source", *titles)
+    table.columns[0].justify = "right"
+    table.columns[1].justify = "left"
+    for bad, name, text, cells in rows:
+        shown = text if len(text) <= room else text[: room - 1] + "…"
+        table.add_row(Text(("! " if bad else "") + name), Text(shown), *cells, style="red" if bad else "")
+    return table
+
+
+def _line_numbers(metrics: Mapping[str, Any], ideal: Mapping[str, Any]) -> tuple[float, str, float, str]:
+    requests = sum(metrics.get(global_requests(op), 0) for op in ("ld", "st", "atom", "red"))
+    sectors = sum(metrics.get(global_sectors(op), 0) for op in ("ld", "st", "atom", "red"))
+    least = [ideal[global_sectors(op)] for op in ("ld", "st", "atom", "red") if global_sectors(op) in ideal]
+    text = ""
+    if requests:
+        text = number(sectors / requests, 4)
+        if least and sum(least):
+            text += f" ({number(sum(least) / requests, 4)})"
+    wavefronts = sum(metrics.get(shared_wavefronts(op), 0) for op in ("ld", "st"))
+    conflicts = sum(metrics.get(shared_conflicts(op), 0) for op in ("ld", "st"))
+    ways = number(wavefronts / (wavefronts - conflicts)) if wavefronts > conflicts else ""
+    return requests, text, wavefronts, ways
+
+
+def _findings(result: Result) -> RenderableType:
+    if not result.findings:
+        return Text("no findings", "green")
+    colours = {"warning": "bold red", "advice": "bold yellow", "info": "bold blue"}
+    parts: list[RenderableType] = [Text("Findings", "bold")]
+    for found in result.findings:
+        text = Text(f"{found['rule']}", colours[found["severity"]])
+        text.append(f"  {found['message']}", "not bold default")
+        if "line" in found:
+            text.append(f"  [{found['where']}]", "cyan")
+        parts.append(Padding(text, (0, 0, 0, 2)))
+        note = found["advice"]
+        gain = found["gain"]
+        if gain and gain["speedup"] > 1.02:
+            note += f"; at most {gain['speedup']:.2f} x faster ({duration(gain['time_ns'])} to {duration(gain['time_after_ns'])})"
+        if note:
+            parts.append(Padding(Text(note, "dim"), (0, 0, 0, 6)))
+    return Group(*parts)
+
+
+def _trust(result: Result) -> RenderableType:
+    trust = result.derived["trust"]
+    notes = list(trust["notes"])
+    if not trust["profile_checked"]:
+        notes.insert(0, f"the profile of {result.gpu} has not been checked against this GPU")
+    if trust["assumed"]:
+        names = trust["assumed"]
+        shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+        notes.append(f"assumed without a source: {shown}")
+    coverage = result.coverage
+    if coverage["ctas"] < coverage["of"]:
+        notes.append(f"sampled: {coverage['ctas']:,} of {coverage['of']:,} CTAs timed, the rest extrapolated (--exact times all)")
+    for name, bound in result.uncertainty.items():
+        if isinstance(bound, Mapping) and bound.get("relative") is not None:
+            why = f" ({bound['why']})" if bound.get("why") else ""
+            notes.append(f"{name}: ± {percent(bound['relative'])}{why}")
+    notes += [f"assumed: {unknown}" for unknown in trust["unknowns"]]
+    if result.compiler:
+        notes.append(f"compiled by {result.compiler}; SM clock {result.clock_mhz:,.0f} MHz")
+    return Group(*(Text(f"· {note}", "dim") for note in notes))
