@@ -1,0 +1,285 @@
+"""CUDA C++ to a cubin, with NVRTC from NVIDIA's wheels: no GPU and no driver."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from warpsim.errors import InputError, KernelError, UnsupportedError
+from warpsim.frontend import cache
+
+__all__ = ["Compiled", "compile_cubin", "compiler_version", "include_directories", "source_key", "wheel"]
+
+MISSING = "needs warpsim[cuda]: pip install 'warpsim[cuda]'"
+MAIN = "kernel.cu"  # what NVRTC is told the file is called, so that code does not depend on where the file lies
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compiled source: the cubin and the mangled name of the entry in it."""
+
+    cubin: bytes
+    lowered: str
+    compiler: str
+    log: str
+
+
+def compile_cubin(
+    source: str,
+    entry: str,
+    arch: int,
+    *,
+    std: str = "c++17",
+    options: Sequence[str] = (),
+    define: Mapping[str, object] | None = None,
+    filename: str = MAIN,
+) -> Compiled:
+    """Compile for sm_`arch`, with the options that CuPy passes after the caller's.
+
+    `entry` is a kernel as C++ writes it (``f``, ``f<32>``, ``ns::g<float>``) or its mangled name. Compiled code is
+    kept in the user's cache by source, entry, options and versions; a hit does not load the compiler.
+    """
+    flags = _flags(arch, std, options, define, filename)
+    version = compiler_version()
+    key = cache.digest(source_key(source, entry, arch, std, options, define, filename), version, _header_versions())
+    if known := _cached(key):
+        return known
+    binary, lowered, log = _compile(source, entry, flags, arch, filename)
+    result = Compiled(binary, lowered, f"NVRTC {version}", log)
+    name = cache.digest(binary)
+    cache.write(f"cubin/{name}", binary)
+    index = {"cubin": name, "lowered": lowered, "compiler": result.compiler, "log": log}
+    cache.write(f"source/{key}", json.dumps(index).encode())
+    return result
+
+
+def source_key(
+    source: str,
+    entry: str,
+    arch: int,
+    std: str,
+    options: Sequence[str],
+    define: Mapping[str, object] | None,
+    filename: str,
+) -> str:
+    """Hash of all that a user gives the compiler, included files of the user's own too."""
+    flags = _flags(arch, std, options, define, "")
+    included = _included(source, _user_directories(options, filename))
+    return cache.digest("1", source, entry, "\0".join(flags), *included)
+
+
+@lru_cache
+def wheel(distribution: str) -> tuple[str, Path] | None:
+    """Version of an installed distribution and the directory it is installed in (importlib.metadata takes 20 ms)."""
+    stem = distribution.replace("-", "_") + "-"
+    for place in sys.path:
+        try:
+            names = os.listdir(place or ".")
+        except OSError:
+            continue
+        for name in names:
+            if name.startswith(stem) and name.endswith(".dist-info"):
+                return name[len(stem) : -len(".dist-info")], Path(place or ".")
+    return None
+
+
+@lru_cache
+def compiler_version() -> str:
+    """Full version of NVRTC (``13.0.88``); UnsupportedError where there is none."""
+    for name in ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu13", "nvidia-cuda-nvrtc-cu12"):
+        if (found := wheel(name)) and wheel("cuda-bindings"):
+            return found[0]
+    library = _library()
+    status, major, minor = library.nvrtcVersion()
+    _check(library, status, "nvrtcVersion")
+    return f"{major}.{minor}"
+
+
+@lru_cache
+def include_directories() -> tuple[str, ...]:
+    """Directories of the CUDA headers: of NVIDIA's wheels, else of the toolkit at CUDA_PATH."""
+    found: list[Path] = []
+    for place in sys.path:
+        for directory in sorted(Path(place or ".").glob("nvidia/*/include")):
+            if any((directory / name).exists() for name in ("cuda_fp16.h", "crt", "cuda/std", "cccl", "nv")):
+                found.append(directory)
+    toolkit = os.environ.get("CUDA_PATH") or os.environ.get("CUDA_HOME") or "/usr/local/cuda"
+    if not found and Path(toolkit, "include").is_dir():
+        found.append(Path(toolkit, "include"))
+    result: list[str] = []
+    for directory in found:
+        result += [str(d.absolute()) for d in (directory, directory / "cccl") if d.is_dir()]
+    return tuple(dict.fromkeys(result))
+
+
+def _header_versions() -> str:
+    wheels = (wheel(name) for name in ("nvidia-cuda-runtime", "nvidia-cuda-cccl", "nvidia-cuda-crt"))
+    return " ".join(found[0] if found else "-" for found in wheels)
+
+
+def _flags(
+    arch: int, std: str, options: Sequence[str], define: Mapping[str, object] | None, filename: str
+) -> list[str]:
+    """The compiler's options but for the system's include directories."""
+    for option in options:
+        if re.match(r"--?(gpu-architecture|gpu-code|arch|code)\b", option):
+            raise InputError(f"compile option {option!r}: the architecture is the GPU's, here sm_{arch}")
+    flags = [f"-arch=sm_{arch}", "-lineinfo"]
+    if not any(re.match(r"--?std\b", option) for option in options):
+        flags.append(f"-std={std}")
+    for name, value in (define or {}).items():
+        if not re.fullmatch(r"[A-Za-z_]\w*(\([\w, ]*\))?", name):
+            raise InputError(f"define {name!r}: not a macro name")
+        flags.append(f"-D{name}" if value is None else f"-D{name}={int(value) if isinstance(value, bool) else value}")
+    flags += options
+    if not any(re.match(r"--?(ftz|use_fast_math)\b", option) for option in options):
+        flags.append("-ftz=true")
+    if filename and os.path.dirname(filename):
+        flags.append(f"-I{os.path.abspath(os.path.dirname(filename))}")
+    return flags
+
+
+def _user_directories(options: Sequence[str], filename: str) -> list[Path]:
+    places = [Path(filename).parent] if os.path.dirname(filename) else []
+    pending = iter(options)
+    for option in pending:
+        if found := re.fullmatch(r"(?:-I|--?include-path)=?\s*(.*)", option):
+            places.append(Path(found[1] or next(pending, ".")))
+    return places
+
+
+def _included(source: str, places: list[Path]) -> list[bytes]:
+    """Contents of all files below the user's own include directories that the source includes, at any depth."""
+    contents: list[bytes] = []
+    seen: set[Path] = set()
+    pending = [(source.encode(), None)] if places and "include" in source else []
+    todo: list[tuple[bytes, Path | None]] = list(pending)
+    while todo:
+        text, parent = todo.pop()
+        for name in re.findall(rb'#\s*include\s*[<"]([^>"\n]+)[>"]', text):
+            for place in ([parent] if parent else []) + places:
+                path = place / os.fsdecode(name)
+                if path not in seen and path.is_file():
+                    seen.add(path)
+                    content = path.read_bytes()
+                    contents += [name, content]
+                    todo.append((content, path.parent))
+                    break
+    return contents
+
+
+def _cached(key: str) -> Compiled | None:
+    if not (index := cache.read(f"source/{key}")):
+        return None
+    try:
+        entry = json.loads(index)
+        binary = cache.read(f"cubin/{entry['cubin']}")
+        return Compiled(binary, entry["lowered"], entry["compiler"], entry["log"]) if binary else None
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+@lru_cache
+def _library():  # type: ignore[no-untyped-def]  # cuda-bindings has no types
+    try:
+        from cuda.bindings import nvrtc
+
+        nvrtc.nvrtcVersion()
+    except (ImportError, RuntimeError, OSError) as error:
+        raise UnsupportedError(f"compiling CUDA C++ {MISSING} ({type(error).__name__}: {error})") from None
+    return nvrtc
+
+
+def _check(library, status, what: str) -> None:  # type: ignore[no-untyped-def]
+    if status != library.nvrtcResult.NVRTC_SUCCESS:
+        raise KernelError(f"NVRTC: {what} failed: {library.nvrtcGetErrorString(status)[1].decode()}")
+
+
+def _compile(source: str, entry: str, flags: list[str], arch: int, filename: str) -> tuple[bytes, str, str]:
+    """Cubin, mangled entry and log; errors say what the compiler said first."""
+    mangled = entry.startswith("_Z") and entry.isidentifier()
+    status, binary, lowered, log = _run(source, [] if mangled else [entry], flags)
+    message = _first_error(log, filename)
+    if status == "NVRTC_ERROR_INVALID_OPTION":
+        if "architecture" in log:
+            raise UnsupportedError(f"NVRTC {compiler_version()} does not compile for sm_{arch}: {log.strip()}")
+        raise InputError(f"compile options: {' '.join(log.split())}")
+    if "__nv_name_map" in log:
+        raise InputError(f"{filename}: no kernel {entry!r}: {_entry_problem(log)}; {_kernels(source, flags)}")
+    if status != "NVRTC_SUCCESS":
+        raise KernelError(message or f"{filename}: {status}: {' '.join(log.split())}")
+    from warpsim.frontend.cubin import Cubin
+
+    name = entry if mangled else lowered[0]
+    if name not in Cubin(binary).kernels():
+        raise InputError(f"{filename}: {entry!r} is not a kernel; {_kernels(source, flags)}")
+    return binary, name, log
+
+
+def _run(source: str, names: list[str], flags: list[str]) -> tuple[str, bytes, list[str], str]:
+    library = _library()
+    status, program = library.nvrtcCreateProgram(source.encode(), MAIN.encode(), 0, [], [])
+    _check(library, status, "nvrtcCreateProgram")
+    try:
+        for name in names:
+            library.nvrtcAddNameExpression(program, name.encode())
+        everything = [o.encode() for o in [*flags, "-no-source-include", *(f"-I{d}" for d in include_directories())]]
+        (status,) = library.nvrtcCompileProgram(program, len(everything), everything)
+        _, size = library.nvrtcGetProgramLogSize(program)
+        log = b" " * size
+        library.nvrtcGetProgramLog(program, log)
+        text = log.rstrip(b"\0").decode(errors="replace").strip()
+        if status != library.nvrtcResult.NVRTC_SUCCESS:
+            return status.name, b"", [], text
+        lowered = [library.nvrtcGetLoweredName(program, name.encode())[1].decode() for name in names]
+        _, size = library.nvrtcGetCUBINSize(program)
+        binary = b" " * size
+        library.nvrtcGetCUBIN(program, binary)
+        return status.name, binary, lowered, text
+    finally:
+        library.nvrtcDestroyProgram(program)
+
+
+def _first_error(log: str, filename: str) -> str:
+    """The first error of a log in one line: file, line, message."""
+    for line in log.splitlines():
+        if found := re.match(r"(.*)\((\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (.*)", line):
+            return f"{filename if found[1] == MAIN else found[1]}:{found[2]}: {found[3]}"
+        if found := re.match(r"ptxas (?:fatal|error|.*; error)\s*:\s*(.*)", line):
+            return f"{filename}: ptxas: {found[1].strip()}"
+    return ""
+
+
+def _entry_problem(log: str) -> str:
+    found = re.search(r"__nv_name_map\(\d+\): error: (.*)", log)
+    return found[1] if found else "the name does not parse"
+
+
+def _kernels(source: str, flags: list[str]) -> str:
+    """What kernels the source has, for an error message: those in its cubin and its templates."""
+    from warpsim.frontend.cubin import Cubin
+
+    status, binary, _, _ = _run(source, [], flags)
+    names = [_plain(name) for name in Cubin(binary).kernels()] if status == "NVRTC_SUCCESS" else []
+    templates = re.findall(r"template\s*<([^;{}()]*)>\s*(?:static\s+|inline\s+)*__global__[^;{]*?(\w+)\s*\(", source)
+    names += [f"{name}<{' '.join(parameters.split())}>" for parameters, name in templates]
+    return "its kernels: " + ", ".join(dict.fromkeys(names)) if names else "it has no kernel"
+
+
+def _plain(mangled: str) -> str:
+    """The C++ name of a mangled function that is no template, without its parameters."""
+    if not mangled.startswith("_Z"):
+        return mangled
+    rest = mangled[3:] if mangled.startswith("_ZN") else mangled[2:]
+    parts = []
+    while found := re.match(r"L?(\d+)", rest):
+        length = int(found[1])
+        parts.append(rest[found.end() : found.end() + length])
+        rest = rest[found.end() + length :]
+    return "::".join(parts) if parts and not rest.startswith("I") else mangled

@@ -1,0 +1,282 @@
+"""SASS: a cubin disassembled by nvdisasm and decoded into a `Program`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from warpsim.errors import InputError, KernelError, UnsupportedError
+from warpsim.frontend import cache, nvrtc
+from warpsim.frontend.cubin import ADDRESS64, Cubin, Section
+from warpsim.frontend.operands import parse_guard, parse_operands
+from warpsim.frontend.program import Instruction, Operand, Parameter, Program
+
+__all__ = ["decode", "disassemble", "load_program", "program_from_cubin", "ship"]
+
+FORMAT = 1  # of a listing; a change invalidates cached ones
+RESERVED_SHARED = 1024  # bytes that sm_90 and later keep at the start of a CTA's shared memory and count in its section
+SHIPPED = Path(__file__).parent / "disassembly"
+
+Listing = dict[str, Any]
+
+
+def load_program(
+    source: str,
+    entry: str,
+    arch: int,
+    *,
+    std: str = "c++17",
+    options: Sequence[str] = (),
+    define: Mapping[str, object] | None = None,
+    filename: str = "kernel.cu",
+    shipped: bool = True,
+) -> Program:
+    """Compile and decode one kernel, from the cache where it is there.
+
+    Where no compiler is installed the disassembly that ships with the package serves, if it has this source; not with
+    `shipped=False` or WARPSIM_NO_SHIPPED set.
+    """
+    try:
+        disassembler()
+        compiled = nvrtc.compile_cubin(source, entry, arch, std=std, options=options, define=define, filename=filename)
+    except UnsupportedError:
+        if shipped and not os.environ.get("WARPSIM_NO_SHIPPED"):
+            key = nvrtc.source_key(source, entry, arch, std, options, define, filename)
+            for path in sorted(SHIPPED.glob(f"*-{key[:16]}.json")):
+                return decode(json.loads(path.read_text()), entry, filename)
+        raise
+    return decode(disassemble(compiled.cubin, compiled.lowered, compiled.compiler), entry, filename)
+
+
+def program_from_cubin(cubin: bytes, entry: str | None = None) -> Program:
+    """Decode a kernel of a cubin from elsewhere (nvcc, Triton, Numba); without `entry` the only one in it."""
+    parsed = Cubin(cubin)
+    names = parsed.kernels()
+    found = [n for n in names if entry in (None, n)]
+    if not found and entry is not None:
+        found = [n for n in names if re.match(rf"_Z(N.*)?L?{len(entry)}{re.escape(entry)}(?![A-Za-z_])", n)]
+    if len(found) != 1:
+        wanted = "several kernels, name one" if entry is None else f"{entry!r} matches {len(found)} kernels"
+        raise InputError(f"cubin: {wanted if names else 'no kernel'}; its kernels: {', '.join(names) or 'none'}")
+    version = parsed.compiler()
+    return decode(disassemble(cubin, found[0], f"ptxas {version}".strip()), entry or found[0], "")
+
+
+def ship(kernels: Iterable[Mapping[str, Any]], directory: Path = SHIPPED) -> list[Path]:
+    """Write the listings of kernels, each given by `load_program`'s arguments, for use without a compiler.
+
+    One file a kernel; files of the same kernel for an older source are removed.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    written = []
+    for arguments in kernels:
+        given = {"std": "c++17", "options": (), "define": None, "filename": "kernel.cu", **arguments}
+        compiled = nvrtc.compile_cubin(**given)
+        listing = disassemble(compiled.cubin, compiled.lowered, compiled.compiler)
+        path = directory / f"{listing['entry'][:60]}-sm_{given['arch']}-{nvrtc.source_key(**given)[:16]}.json"
+        path.write_text(json.dumps(listing, indent=0, sort_keys=True) + "\n")
+        written.append(path)
+    return written
+
+
+@lru_cache
+def disassembler() -> tuple[str, str]:
+    """Path and version of nvdisasm; UnsupportedError where there is none."""
+    for name in ("nvidia-cuda-nvdisasm", "nvidia-cuda-nvdisasm-cu13"):
+        if found := nvrtc.wheel(name):
+            for path in sorted(found[1].glob("nvidia/*/bin/nvdisasm*")):
+                return str(path), found[0]
+    if path_found := shutil.which("nvdisasm"):
+        text = subprocess.run([path_found, "--version"], capture_output=True, text=True, check=False).stdout
+        version = re.search(r"V(\d+\.\d+\.\d+)", text)
+        return path_found, version[1] if version else "unknown"
+    raise UnsupportedError(f"disassembling {nvrtc.MISSING} (no nvdisasm)")
+
+
+def disassemble(cubin: bytes, entry: str, compiler: str = "") -> Listing:
+    """The listing of one kernel: printed instructions, encodings, and what the cubin says about it. Cached."""
+    tool, version = disassembler()
+    binary = cache.digest(cubin)
+    name = f"listing/{cache.digest(str(FORMAT), binary, entry, version, compiler)}"
+    if known := cache.read(name):
+        try:
+            listing: Listing = json.loads(known)
+            return listing
+        except ValueError:
+            pass
+    document = _run(tool, cubin)
+    parsed = Cubin(cubin)
+    result: Listing = {}
+    for kernel in parsed.kernels():
+        listing = _listing(parsed, document, kernel)
+        listing |= {"compiler": compiler, "disassembler": f"nvdisasm {version}", "key": cache.digest(binary, kernel)}
+        own = f"listing/{cache.digest(str(FORMAT), binary, kernel, version, compiler)}"
+        cache.write(own, json.dumps(listing).encode())
+        if kernel == entry:
+            result = listing
+    if not result:
+        raise InputError(f"cubin: no kernel {entry!r}; its kernels: {', '.join(parsed.kernels()) or 'none'}")
+    return result
+
+
+def decode(listing: Listing, name: str, filename: str) -> Program:
+    """The program of a listing; `name` is the entry as C++ writes it, `filename` that of the source."""
+    encodings = bytes.fromhex(listing["encodings"])
+    functions: dict[str, int] = listing["functions"]
+    lines = {index: (line, file) for index, line, file in listing["lines"]}
+    line = (0, 0)
+    instructions = []
+    for index, text in enumerate(listing["code"]):
+        line = lines.get(index, line)
+        word = int.from_bytes(encodings[16 * index : 16 * index + 16], "little")
+        instructions.append(_instruction(index, text, word, line, functions))
+    files = [filename if file == nvrtc.MAIN and filename else file for file in listing["files"]]
+    data = bytes.fromhex(listing["globals"][0])
+    return Program(
+        arch=listing["arch"],
+        entry=listing["entry"],
+        name=name,
+        instructions=tuple(instructions),
+        parameters=tuple(Parameter(offset, size) for offset, size in listing["parameters"]),
+        parameter_base=listing["parameter_base"],
+        registers=listing["registers"],
+        shared=listing["shared"],
+        reserved_shared=listing["reserved_shared"],
+        local=listing["local"],
+        max_threads=listing["max_threads"],
+        files=tuple(files),
+        banks={int(bank): bytes.fromhex(content) for bank, content in listing["banks"].items()},
+        globals_=data + bytes(listing["globals"][1] - len(data)),
+        relocations=tuple((a, b) for a, b in listing["relocations"]),
+        functions=functions,
+        branch_targets={int(k): tuple(v) for k, v in listing["branch_targets"].items()},
+        compiler=listing["compiler"],
+        key=listing["key"],
+    )
+
+
+def _instruction(
+    index: int, text: str, word: int, line: tuple[int, int], functions: Mapping[str, int]
+) -> Instruction:
+    guard, _, rest = text.partition(" ") if text.startswith("@") else ("", "", text)
+    opcode, _, tail = rest.partition(" ")
+    base, *suffixes = opcode.split(".")
+    modifiers = tuple(suffixes)
+    operands = parse_operands(base, modifiers, tail, word)
+    if any(o.kind == "function" for o in operands):
+        operands = tuple(
+            Operand("function", name=o.name, value=functions.get(o.name, 0)) if o.kind == "function" else o
+            for o in operands
+        )
+    control = word >> 105
+    return Instruction(
+        index=index,
+        opcode=base,
+        modifiers=modifiers,
+        operands=operands,
+        guard=parse_guard(guard),
+        stall=control & 15,
+        yield_=bool(control >> 4 & 1),
+        write_barrier=control >> 5 & 7,
+        read_barrier=control >> 8 & 7,
+        wait_mask=control >> 11 & 63,
+        line=line[0],
+        file=line[1],
+        text=text.replace(",", ", ").strip(),
+        encoding=word,
+    )
+
+
+def _run(tool: str, cubin: bytes) -> list[Any]:
+    """nvdisasm's JSON for a cubin: header, functions, file table."""
+    with tempfile.TemporaryDirectory(prefix="warpsim-") as place:
+        path = Path(place, "kernel.cubin")
+        path.write_bytes(cubin)
+        done = subprocess.run([tool, "-json", "-g", str(path)], capture_output=True, check=False)
+    if done.returncode:
+        message = " ".join(done.stderr.decode(errors="replace").split())
+        raise UnsupportedError(f"nvdisasm {disassembler()[1]} cannot read this cubin: {message}")
+    document = json.loads(done.stdout)
+    if not isinstance(document, list) or len(document) < 2:
+        raise UnsupportedError(f"nvdisasm {disassembler()[1]} printed an unknown form of JSON")
+    return document
+
+
+def _listing(cubin: Cubin, document: list[Any], entry: str) -> Listing:
+    version = document[0]["SM"]["version"]
+    arch = version["major"] * 10 + version["minor"]
+    function = next(f for f in document[1] if f["function-name"] == entry)
+    code, lines = _code(function["sass-instructions"])
+    info = cubin.kernel_info(entry)
+    reserved = RESERVED_SHARED if arch >= 90 else 0
+    content, starts = cubin.globals_()
+    banks = {
+        "2": cubin.data(f".nv.constant2.{entry}"),
+        "3": cubin.data(".nv.constant3"),
+        "4": cubin.data(".nv.constant4"),
+    }
+    relocations = []
+    for offset, kind, symbol, addend in cubin.relocations(".nv.constant4"):
+        if kind != ADDRESS64 or symbol.section not in starts:
+            raise UnsupportedError(f"{entry}: constant bank 4 holds the address of {symbol.name!r}, which is not known")
+        relocations.append((offset, starts[symbol.section] + symbol.value + addend))
+    return {
+        "format": FORMAT,
+        "arch": arch,
+        "entry": entry,
+        "code": code,
+        "encodings": cubin.data(f".text.{entry}")[: 16 * len(code)].hex(),
+        "lines": lines,
+        "files": _files(document),
+        "parameters": info.parameters,
+        "parameter_base": info.parameter_base,
+        "registers": info.registers,
+        "shared": max(0, cubin.size(f".nv.shared.{entry}") - reserved),
+        "reserved_shared": reserved,
+        "local": info.frame,
+        "max_threads": info.max_threads,
+        "banks": {bank: data.hex() for bank, data in banks.items() if data},
+        "globals": (content.rstrip(b"\0").hex(), len(content)),
+        "relocations": relocations,
+        "functions": {name: offset // 16 for name, offset in cubin.functions(entry).items()},
+        "branch_targets": {pc // 16: [t // 16 for t in targets] for pc, targets in info.branch_targets.items()},
+    }
+
+
+def _code(instructions: list[dict[str, Any]]) -> tuple[list[str], list[tuple[int, int, int]]]:
+    """Printed instructions without the padding at the end, and where the source line changes: (index, line, file)."""
+    code: list[str] = []
+    lines: list[tuple[int, int, int]] = []
+    for index, item in enumerate(instructions):
+        guard, operands = item.get("predicate", ""), item.get("operands", "")
+        if guard and not guard.startswith("@"):  # P2R and R2P: PR is an operand
+            first, _, others = operands.partition(",")
+            operands = f"{guard},{operands}" if item["opcode"].startswith("R2P") else f"{first},{guard},{others}"
+            guard = ""
+        code.append(f"{guard} {item['opcode']} {operands}".strip())
+        if "source-line" in item:
+            lines.append((index, item["source-line"], item.get("source-file-id", 0)))
+    while code and code[-1] == "NOP":
+        code.pop()
+    return code, [change for change in lines if change[0] < len(code)]
+
+
+def _files(document: list[Any]) -> list[str]:
+    """The source files that lines refer to."""
+    table = document[2] if len(document) > 2 else {}
+    directories = table.get("directories", [])
+    files = []
+    for file in table.get("files", []):
+        name = file["file"]
+        if name != nvrtc.MAIN and not os.path.isabs(name) and file.get("dir-idx", -1) < len(directories):
+            name = os.path.join(directories[file["dir-idx"]], name) if "dir-idx" in file else name
+        files.append(name)
+    return files
