@@ -24,7 +24,17 @@ from numpy.typing import NDArray
 
 from warpsim.errors import InputError
 
-__all__ = ["FACTORS", "FUNCTIONS", "RESERVED", "cdiv", "evaluate", "evaluate_array", "evaluate_integer", "names_in", "near"]
+__all__ = [
+    "FACTORS",
+    "FUNCTIONS",
+    "RESERVED",
+    "cdiv",
+    "evaluate",
+    "evaluate_array",
+    "evaluate_integer",
+    "names_in",
+    "near",
+]
 
 FACTORS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
 FUNCTIONS = ("cdiv", "max", "min")
@@ -64,7 +74,9 @@ def evaluate_integer(expression: str | Number, names: Mapping[str, Number] | Non
     value = evaluate(expression, names)
     if isinstance(value, float):
         if not value.is_integer():
-            origin = f"expression '{expression}' gives {value:g}, which" if isinstance(expression, str) else f"{value:g}"
+            origin = (
+                f"expression '{expression}' gives {value:g}, which" if isinstance(expression, str) else f"{value:g}"
+            )
             raise InputError(f"{origin} is not a whole number")
         return int(value)
     return value

@@ -1,0 +1,337 @@
+"""A launch: one kernel with all numbers settled, its buffers placed and its parameters packed.
+
+`Launch` is what the front end, the machine and the replayer take. Buffers lie at multiples of 2 MiB from
+`BASE_ADDRESS`, in order, with at least 2 MiB between the end of one and the start of the next, so that no access
+past a buffer lands in another. A buffer without a fill is opaque (`data` is None) and costs no memory; the others
+make their contents when `data` is first asked for.
+
+A fill gives one number for each element; of a vector type (`float4`) one for each component.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsim.elements import ELEMENTS, Element, element
+from warpsim.errors import InputError, UnsupportedError
+from warpsim.expressions import evaluate_array
+from warpsim.signature import parameter_types
+
+__all__ = ["ALIGNMENT", "BASE_ADDRESS", "BufferArg", "Compile", "Fill", "Launch", "State", "ValueArg", "place"]
+
+ALIGNMENT = 2 << 20
+BASE_ADDRESS = 0x7F00_0000_0000
+_END_ADDRESS = 1 << 47  # of a 47-bit user address space
+_CHUNK = 1 << 20  # elements of an expression computed at a time
+
+
+@dataclass(frozen=True)
+class Fill:
+    """Initial contents of a buffer. *kind*: zeros, randint, permutation, expr, values, file or array."""
+
+    kind: str
+    high: int = 0
+    seed: int = 0
+    expression: str = ""
+    names: Mapping[str, int | float] = field(default_factory=dict)
+    values: tuple[int | float, ...] = ()
+    path: Path | None = None
+    array: NDArray[Any] | None = field(default=None, repr=False, compare=False)
+
+    def make(self, kind: Element, count: int) -> NDArray[Any]:
+        """*count* elements as a flat array of components."""
+        size = count * kind.lanes
+        match self.kind:
+            case "zeros":
+                return np.zeros(size, kind.storage)
+            case "randint":
+                return kind.convert(np.random.default_rng(self.seed).integers(0, self.high, size))
+            case "permutation":
+                return kind.convert(np.random.default_rng(self.seed).permutation(size))
+            case "values":
+                return kind.convert(np.asarray(self.values))
+            case "expr":
+                out = np.empty(size, kind.storage)
+                for low in range(0, size, _CHUNK):
+                    index = np.arange(low, min(low + _CHUNK, size))
+                    out[low : low + _CHUNK] = kind.convert(evaluate_array(self.expression, {"i": index}, self.names))
+                return out
+            case "file":
+                return self._read(kind, count)
+            case _:
+                assert self.kind == "array" and self.array is not None
+                return self.array
+
+    def _read(self, kind: Element, count: int) -> NDArray[Any]:
+        assert self.path is not None
+        contents = load_array(self.path)
+        if contents.dtype.kind == "c":
+            contents = np.ascontiguousarray(contents).view(contents.real.dtype)
+        if kind.kind in ("bits", "bfloat16") and contents.dtype == kind.storage:
+            return np.array(contents).ravel()
+        check_size(contents.size, kind, count, str(self.path))
+        return np.array(kind.convert(contents.ravel()))
+
+
+def load_array(path: Path) -> NDArray[Any]:
+    """The array of a .npy file, not read before it is used."""
+    try:
+        contents: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise InputError(f"no file '{path}'") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read '{path}' as a .npy file: {error}") from None
+    if not isinstance(contents, np.ndarray):
+        raise InputError(f"'{path}' holds several arrays, one .npy array is wanted")
+    return contents
+
+
+def check_size(numbers: int, kind: Element, count: int, what: str) -> None:
+    """*numbers* must fill *count* elements exactly."""
+    if numbers != count * kind.lanes:
+        of = f" of {kind.lanes} components" if kind.lanes > 1 else ""
+        raise InputError(f"{what} has {numbers} numbers, the buffer {count} elements{of}")
+
+
+@dataclass(frozen=True)
+class BufferArg:
+    """A pointer argument. `address` is what the kernel gets; `offset` bytes of it lie before this buffer.
+
+    An alias shares the bytes of `target`, the buffer called `alias_of`, from `offset` on.
+    """
+
+    name: str
+    element: Element
+    count: int
+    fill: Fill | None = None
+    alias_of: str | None = None
+    offset: int = 0
+    address: int = 0
+    target: BufferArg | None = field(default=None, repr=False)
+
+    @property
+    def dtype(self) -> str:
+        """The element type by its CUDA name."""
+        return self.element.name
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.element.itemsize
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the buffer."""
+        return self.count * self.element.itemsize
+
+    @property
+    def opaque(self) -> bool:
+        """Whether the contents are unknown and take no memory."""
+        return self.fill is None if self.target is None else self.target.opaque
+
+    @cached_property
+    def data(self) -> NDArray[Any] | None:
+        """Initial contents as a flat array of components, None when opaque; an alias gives a view of its target.
+
+        The array of a `warpsim.Kernel` argument is the caller's own.
+        """
+        if self.target is not None:
+            if self.target.data is None:
+                return None
+            start = self.address - self.target.address
+            whole = self.target.data.view(np.uint8)
+            return whole[start : start + self.bytes].view(self.element.storage)
+        return None if self.fill is None else self.fill.make(self.element, self.count)
+
+
+@dataclass(frozen=True)
+class ValueArg:
+    """A number argument; its type is the kernel's."""
+
+    name: str
+    value: int | float
+
+
+@dataclass(frozen=True)
+class Compile:
+    """How the source is compiled: C++ standard, extra options and macros."""
+
+    std: str | None = None
+    options: tuple[str, ...] = ()
+    define: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class State:
+    """The machine before the launch: caches cold, flushed or warm; a fixed clock; shared-memory carve-out."""
+
+    caches: str = "cold"
+    clock_mhz: float | None = None
+    carveout_kb: int | None = None
+
+
+class ParameterLike(Protocol):
+    """A kernel parameter of a cubin."""
+
+    @property
+    def offset(self) -> int:
+        """Bytes from the parameter base."""
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A scenario with its parameters bound: everything one run needs but the GPU."""
+
+    name: str
+    entry: str
+    source: str = field(repr=False)
+    kernel: str  # file of the source, or "(inline)"
+    gpu: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    dynamic_shared: int
+    opt_in_shared: bool
+    arguments: tuple[BufferArg | ValueArg, ...]
+    params: Mapping[str, int | float] = field(default_factory=dict)
+    compile: Compile = field(default_factory=Compile)
+    state: State = field(default_factory=State)
+
+    @property
+    def ctas(self) -> int:
+        """CTAs of the grid."""
+        return math.prod(self.grid)
+
+    @property
+    def threads(self) -> int:
+        """Threads of a CTA."""
+        return math.prod(self.block)
+
+    @property
+    def buffers(self) -> tuple[BufferArg, ...]:
+        """The pointer arguments, aliases too."""
+        return tuple(a for a in self.arguments if isinstance(a, BufferArg))
+
+    @property
+    def allocations(self) -> tuple[BufferArg, ...]:
+        """The buffers that have memory of their own: all but aliases."""
+        return tuple(b for b in self.buffers if b.target is None)
+
+    def pack(
+        self, parameters: Sequence[ParameterLike], *, entry: str | None = None, ptx_types: Sequence[str] | None = None
+    ) -> bytes:
+        """The bytes of constant bank 0 from the parameter base on.
+
+        A value takes the type of the kernel's declaration; *entry* is the mangled name if it helps to find it, and
+        *ptx_types* (`warpsim.signature.ptx_types`) decides where the source does not.
+        """
+        if len(parameters) != len(self.arguments):
+            names = ", ".join(a.name for a in self.arguments) or "none"
+            raise InputError(
+                f"{self.name}: kernel '{self.entry}' has {len(parameters)} parameters, "
+                f"the scenario {len(self.arguments)} arguments ({names})"
+            )
+        types = parameter_types(self.source, self.entry, len(parameters))
+        if types is None and entry is not None:
+            types = parameter_types(self.source, entry, len(parameters))
+        image = bytearray(max((p.offset + p.size for p in parameters), default=0))
+        for index, (parameter, argument) in enumerate(zip(parameters, self.arguments, strict=True)):
+            declared = types[index] if types else ""
+            ptx = ptx_types[index] if ptx_types and index < len(ptx_types) else ""
+            try:
+                packed = _pack(argument, parameter.size, declared, ptx)
+            except (InputError, UnsupportedError) as error:
+                raise type(error)(f"{self.name}: arg '{argument.name}' of kernel '{self.entry}': {error}") from None
+            image[parameter.offset : parameter.offset + parameter.size] = packed
+        return bytes(image)
+
+
+_BY_PTX = {"f32": "float", "f64": "double", "f16": "half", "bf16": "__nv_bfloat16"}
+_INTEGERS = {1: "char", 2: "short", 4: "int", 8: "long long"}
+_FLOATS = {2: "half", 4: "float", 8: "double"}
+
+
+def _pack(argument: BufferArg | ValueArg, size: int, declared: str, ptx: str) -> bytes:
+    pointer = declared.endswith("*")
+    if isinstance(argument, BufferArg):
+        if size != 8 or (declared in ELEMENTS) or ptx.startswith("f"):
+            raise InputError(f"a buffer, but the parameter is '{declared or ptx or f'{size} bytes'}'")
+        return argument.address.to_bytes(8, "little")
+    if size not in (1, 2, 4, 8):
+        raise UnsupportedError(
+            f"the parameter takes {size} bytes ('{declared or ptx}'): struct arguments are not supported"
+        )
+    kind: Element | None = ELEMENTS.get("unsigned long long" if pointer else declared)
+    if ptx in _BY_PTX and (kind is None or kind.kind not in ("float", "bfloat16")):
+        kind = ELEMENTS[_BY_PTX[ptx]]
+    if kind is not None and kind.lanes > 1:
+        raise UnsupportedError(f"the parameter is '{declared}': vector and struct arguments are not supported")
+    if pointer and argument.value != 0:
+        raise InputError(f"value {argument.value}, but the parameter is a pointer ('{declared}'): give it a buffer")
+    if kind is None or kind.itemsize != size:
+        # no declaration in sight: a float is a float, and an integer of either sign fits by its bits
+        if isinstance(argument.value, float) and size in _FLOATS and not ptx.startswith(("u", "s")):
+            return ELEMENTS[_FLOATS[size]].pack(argument.value)
+        with suppress(InputError):
+            return ELEMENTS[_INTEGERS[size]].pack(argument.value)
+        return element("unsigned " + _INTEGERS[size]).pack(argument.value)
+    return kind.pack(argument.value)
+
+
+def place(
+    arguments: Sequence[BufferArg | ValueArg], addresses: Sequence[int] | Mapping[str, int] | None = None
+) -> tuple[BufferArg | ValueArg, ...]:
+    """The arguments with the addresses of their buffers set and aliases resolved.
+
+    *addresses* gives those of the buffers that are no aliases, in order or by name, as measured.
+    """
+    own = [a for a in arguments if isinstance(a, BufferArg) and a.alias_of is None]
+    given: dict[str, int] = {}
+    if isinstance(addresses, Mapping):
+        given = {name: int(address) for name, address in addresses.items()}
+        missing = [b.name for b in own if b.name not in given]
+        if missing:
+            raise InputError(f"no address for buffer '{missing[0]}'")
+    elif addresses is not None:
+        if len(addresses) != len(own):
+            raise InputError(f"{len(addresses)} addresses for {len(own)} buffers")
+        given = {b.name: int(address) for b, address in zip(own, addresses, strict=True)}
+    placed: dict[str, BufferArg] = {}
+    position = BASE_ADDRESS
+    for buffer in own:
+        address = given.get(buffer.name, position + buffer.offset)
+        placed[buffer.name] = BufferArg(
+            buffer.name, buffer.element, buffer.count, buffer.fill, None, buffer.offset, address
+        )
+        position = -(-(position + buffer.offset + buffer.bytes) // ALIGNMENT) * ALIGNMENT + ALIGNMENT
+        if not given and position > _END_ADDRESS:
+            raise InputError(
+                f"arg '{buffer.name}': buffers of more than {(_END_ADDRESS - BASE_ADDRESS) >> 40} TiB together"
+            )
+    result: list[BufferArg | ValueArg] = []
+    for argument in arguments:
+        if isinstance(argument, ValueArg):
+            result.append(argument)
+        elif argument.alias_of is None:
+            result.append(placed[argument.name])
+        else:
+            target = placed[argument.alias_of]
+            address = target.address + argument.offset
+            result.append(
+                BufferArg(
+                    argument.name, argument.element, argument.count, None, target.name, argument.offset, address, target
+                )
+            )
+    return tuple(result)

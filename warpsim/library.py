@@ -1,0 +1,61 @@
+"""The kernels and scenarios that ship, found by name from anywhere.
+
+They lie beside the package in a checkout or an sdist, and in `_shipped` inside it when installed from a wheel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from warpsim.errors import InputError
+from warpsim.expressions import near
+
+__all__ = ["find_kernel", "find_scenario", "folder", "list_kernels", "list_scenarios"]
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def folder(kind: str) -> Path:
+    """Where *kind* (`kernels` or `scenarios`) ships."""
+    shipped = _PACKAGE / "_shipped" / kind
+    return shipped if shipped.is_dir() else _PACKAGE.parent / kind
+
+
+def list_scenarios() -> tuple[str, ...]:
+    """Names of the shipped scenarios, sorted."""
+    return tuple(sorted(p.stem for p in folder("scenarios").glob("*.toml")))
+
+
+def list_kernels() -> tuple[str, ...]:
+    """File names of the shipped kernel sources, sorted."""
+    return tuple(sorted(p.name for p in folder("kernels").glob("*.cu")))
+
+
+def find_scenario(name: str | Path) -> Path:
+    """The file of scenario *name*: a path, or the name of a shipped one with or without `.toml`."""
+    given = Path(name)
+    if given.is_file():
+        return given
+    shipped = folder("scenarios") / f"{given.name.removesuffix('.toml')}.toml"
+    if given.name == str(name) and shipped.is_file():
+        return shipped
+    if given.is_dir():
+        raise InputError(f"'{name}' is a directory, not a scenario file")
+    raise _unknown("scenario", str(name), list_scenarios(), "for a file and among the shipped ones, see 'warpsim list'")
+
+
+def find_kernel(name: str | Path, beside: Path | None = None) -> Path:
+    """The source file *name*: beside the scenario file *beside* first, then among the shipped kernels."""
+    given = Path(name).expanduser()
+    for place in ([beside.parent] if beside is not None else [Path()]) + [folder("kernels")]:
+        if (place / given).is_file():
+            return place / given
+    where = f"in '{beside.parent}'" if beside is not None else "here"
+    raise _unknown(
+        "kernel file", str(name), list_kernels(), f"{where} and among the shipped kernels, see 'warpsim list'"
+    )
+
+
+def _unknown(what: str, name: str, known: Iterable[str], where: str) -> InputError:
+    return InputError(f"no {what} '{name}'{near(name, known)}: looked {where}")
