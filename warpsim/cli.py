@@ -1,0 +1,422 @@
+"""The `warpsim` command. Everything heavy is imported inside the command that needs it, so that `--help` is quick."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from warpsim import __version__
+from warpsim.errors import InputError, KernelError, WarpsimError
+
+if TYPE_CHECKING:
+    from warpsim.result import Result
+
+__all__ = ["command", "main"]
+
+SOURCES = (".cu", ".cuh", ".cpp", ".cc", ".ptx", ".cubin")
+GPU_HELP = "GPU profile: a name or alias (h200, H200, sm_90) or a TOML file."
+SET_HELP = "Override a scenario parameter; repeatable."
+
+
+class Commands(click.Group):
+    """Commands in the order of their definition."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="warpsim")
+@click.option("--debug", is_flag=True, help="Show a Python traceback when warpsim itself fails.")
+def command(debug: bool) -> None:
+    """What a CUDA kernel's memory accesses cost on a GPU, simulated offline and checked on real ones.
+
+    \b
+    warpsim run transpose_tiled            a shipped scenario
+    warpsim run my.toml --gpu a100-80gb    a scenario file on another GPU
+    warpsim run my.cu --entry f --grid 4096 --block 256 --arg in=float:1Mi --arg n=1048576
+    warpsim access '32*lane' --space shared    one warp instruction, drawn
+
+    Exit status: 0; 1 a check failed or the kernel is at fault; 2 bad input; 3 not supported, no GPU or missing extra.
+    """
+    del debug  # read by `main`, before anything can fail
+
+
+def _gpu(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option("--gpu", metavar="G", help=GPU_HELP)(function)
+
+
+def _set(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option("--set", "assignments", metavar="K=V", multiple=True, help=SET_HELP)(function)
+
+
+def _output(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option("-o", "--output", metavar="FILE", help="Write there instead of standard output.")(function)
+
+
+def _format(*choices: str) -> Callable[..., Any]:
+    return click.option("--format", "form", type=click.Choice(choices), default="text", show_default=True)
+
+
+def _exact(function: Callable[..., Any]) -> Callable[..., Any]:
+    function = click.option("--exact", "exact", flag_value=True, type=bool, help="Time every CTA.")(function)
+    return click.option(
+        "--sample", "exact", flag_value=False, type=bool, default=None,
+        help="Stop at a steady state and extrapolate. Default: exact where it takes a few seconds.",
+    )(function)  # fmt: skip
+
+
+def _launch_words(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option("--define", "defines", metavar="NAME[=V]", multiple=True, help="KERNEL.cu: a macro; repeatable."),
+        click.option("--shared", metavar="BYTES", default=None, help="KERNEL.cu: dynamic shared memory."),
+        click.option(
+            "--arg", "args", metavar="NAME=ARG", multiple=True,
+            help="KERNEL.cu: a parameter, in order: TYPE:COUNT for a buffer, else a number; repeatable.",
+        ),
+        click.option("--block", metavar="N[,N[,N]]", help="KERNEL.cu: threads of a block."),
+        click.option("--grid", metavar="N[,N[,N]]", help="KERNEL.cu: blocks of the grid."),
+        click.option("--entry", metavar="E", help="KERNEL.cu: the kernel, as C++ writes it: copy<float>."),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+@command.command()
+@click.argument("target", metavar="SCENARIO|NAME|KERNEL.cu")
+@_gpu
+@_set
+@_format("text", "json", "html")
+@_output
+@click.option("--trace", metavar="FILE", help="Write a Chrome trace (JSON) that Perfetto opens.")
+@_exact
+@click.option(
+    "--fail-on", metavar="RULE[:LIMIT]", multiple=True,
+    help="Exit with status 1 when a finding of RULE is worse than LIMIT; `warpsim list rules` names them; repeatable.",
+)  # fmt: skip
+@_launch_words
+def run(
+    target: str, gpu: str | None, assignments: Sequence[str], form: str, output: str | None, trace: str | None,
+    exact: bool | None, fail_on: Sequence[str], **words: Any,
+) -> None:  # fmt: skip
+    """Simulate a scenario file, a shipped scenario by its name, or a CUDA source."""
+    from warpsim.findings import check, parse
+
+    for wanted in fail_on:
+        parse(wanted)
+    scenario = _scenario(target, words)
+    result = _simulate(scenario, gpu, _assignments(assignments), exact, trace)
+    _show(result, form, output)
+    violations = [
+        text for wanted in fail_on for text in check(result.metrics, result.derived, result.launch, result.lines, wanted)
+    ]
+    for text in violations[:-1]:
+        click.echo(f"error: {text}", err=True)
+    if violations:
+        raise KernelError(violations[-1])
+
+
+@command.command()
+@click.argument("kernel", metavar="KERNEL.cu")
+@_output
+@click.option("--force", is_flag=True, help="Overwrite FILE.")
+@_launch_words
+def init(kernel: str, output: str | None, force: bool, **words: Any) -> None:
+    """Write a scenario for a CUDA source, to edit: parameters found, sizes to fill in."""
+    from warpsim.scenario import init_text
+
+    text = init_text(kernel, **_given(words))
+    if output is not None and Path(output).is_file() and not force:
+        raise InputError(f"{output} exists; --force overwrites it")
+    _write(text, output)
+
+
+@command.command()
+@click.argument("expression", metavar="EXPR")
+@click.option("--width", type=int, default=4, show_default=True, help="Bytes a lane: 1, 2, 4, 8 or 16.")
+@click.option("--op", default="load", show_default=True, help="load, store, atomic, red, ldmatrix_x1, _x2 or _x4.")
+@click.option("--space", type=click.Choice(["global", "shared"]), default="global", show_default=True)
+@click.option("--active", metavar="MASK", help="Active lanes: a mask (0xffff), ranges (0-15,20) or a condition on lane.")
+@click.option("--svg", metavar="FILE", help="Also draw into FILE.")
+@_gpu
+@_format("text", "json")
+@_output
+def access(
+    expression: str, width: int, op: str, space: str, active: str | None, svg: str | None, gpu: str | None, form: str,
+    output: str | None,
+) -> None:  # fmt: skip
+    """Draw one warp instruction: EXPR gives each lane's byte offset, in C syntax over `lane`; or 32 offsets."""
+    from warpsim import drawing
+
+    picture = drawing.pattern(expression, width=width, op=op, space=space, active=active, gpu=gpu or "h200")
+    if svg is not None:
+        _write(drawing.svg(picture), svg)
+    if form == "json":
+        _write(json.dumps(drawing.figures(picture), indent=1) + "\n", output)
+    else:
+        _write(drawing.draw(picture, colour=output is None and sys.stdout.isatty()), output)
+
+
+@command.command("list")
+@click.argument("what", type=click.Choice(["all", "scenarios", "kernels", "gpus", "rules"]), default="all")
+@_format("text", "json")
+def list_command(what: str, form: str) -> None:
+    """List the shipped scenarios and kernels, the GPU profiles and the rules of findings."""
+    from warpsim.catalogue import catalogue, catalogue_text
+
+    table = catalogue(what)
+    click.echo(json.dumps(table, indent=1) if form == "json" else catalogue_text(table), nl=form == "json")
+
+
+@command.command()
+@click.argument("names", metavar="[METRIC]...", nargs=-1)
+@_format("text", "json")
+def explain(names: Sequence[str], form: str) -> None:
+    """Say what a metric counts, what warpsim compares it with, and its nvprof name; without METRIC list all."""
+    from warpsim import metrics
+
+    if form == "json":
+        import dataclasses
+
+        chosen = [metrics.find(n) for n in names] or list(metrics.METRICS.values())
+        click.echo(json.dumps([dataclasses.asdict(m) for m in chosen], indent=1))
+    elif names:
+        click.echo("\n\n".join(metrics.explain(name) for name in names))
+    else:
+        for title, group in (
+            ("always in a result", metrics.REQUIRED),
+            ("where the kernel has such accesses", metrics.OPTIONAL),
+            ("follow from the others", metrics.RATIOS),
+        ):
+            click.echo(f"{title}:")
+            for metric in group.values():
+                click.echo(f"  {metric.name}\n      {metric.meaning} [{metric.unit}]")
+
+
+@command.command()
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@_gpu
+@_set
+@_exact
+@click.option("--all", "everything", is_flag=True, help="Show what is equal, too.")
+@_format("text", "json")
+@_output
+def diff(
+    a: str, b: str, gpu: str | None, assignments: Sequence[str], exact: bool | None, everything: bool, form: str,
+    output: str | None,
+) -> None:  # fmt: skip
+    """Compare two scenarios or result files (JSON): what changed, and why one is faster."""
+    from warpsim.difference import difference, reasons
+
+    params = _assignments(assignments)
+    left, right = (_result(target, gpu, params, exact) for target in (a, b))
+    rows = difference(left, right, everything)
+    if form == "json":
+        document = {
+            "a": left.scenario, "b": right.scenario, "reasons": reasons(left, right),
+            "rows": [{"name": n, "a": x, "b": y, "ratio": q} for n, x, y, q in rows],
+        }  # fmt: skip
+        _write(json.dumps(document, indent=1) + "\n", output)
+        return
+    from warpsim.text import make_table, number
+
+    table = make_table("", f"A: {left.scenario}", f"B: {right.scenario}", "B / A")
+    for name, x, y, quotient in rows:
+        table.add_row(name, _cell(x), _cell(y), "" if quotient is None else number(quotient, 4))
+    _print([*reasons(left, right), "", table if rows else "no difference"], output)
+
+
+@command.command()
+@click.argument("target", metavar="SCENARIO|NAME")
+@click.option(
+    "--set", "assignments", metavar="K=VALUES", multiple=True, required=True,
+    help="Values of a parameter: 1..64, 1..64:2 (step), 1..64:*2 (factor) or 1,2,8; repeatable: all combinations.",
+)  # fmt: skip
+@_gpu
+@_exact
+@click.option("--metric", "wanted", metavar="METRIC", multiple=True, help="A column of its own in the table; repeatable.")
+@click.option("--jobs", type=click.IntRange(min=0), default=0, help="Processes; 0, the default, means one a core.")
+@_format("text", "csv", "json")
+@_output
+def sweep(
+    target: str, assignments: Sequence[str], gpu: str | None, exact: bool | None, wanted: Sequence[str], jobs: int,
+    form: str, output: str | None,
+) -> None:  # fmt: skip
+    """Run a scenario for every combination of parameter values, on all cores; rows in order."""
+    from warpsim import metrics
+    from warpsim import sweep as sweeping
+
+    columns = [metrics.find(name).name for name in wanted]
+    axes = {}
+    for text in assignments:
+        name, equals, given = text.partition("=")
+        if not equals:
+            raise InputError(f"--set {text!r}: write NAME=VALUES")
+        axes[name.strip()] = sweeping.values(given)
+    points = sweeping.grid(axes)
+    _scenario(target, {})
+    results = list(sweeping.sweep(Point(target, gpu, exact), points, jobs))
+    if form == "json":
+        _write(json.dumps([r.to_dict() for r in results], indent=1) + "\n", output)
+    elif form == "csv":
+        _write(sweeping.as_csv(results), output)
+    else:
+        _print([sweeping.as_table(results, points, columns)], output)
+
+
+class Point:
+    """Simulates one point of a sweep; picklable."""
+
+    def __init__(self, target: str, gpu: str | None, exact: bool | None) -> None:
+        self.target, self.gpu, self.exact = target, gpu, exact
+
+    def __call__(self, params: dict[str, int | float]) -> Result:
+        return _simulate(_scenario(self.target, {}), self.gpu, params, self.exact, None)
+
+
+def _scenario(target: str, words: dict[str, Any]) -> Any:
+    given = _given(words)
+    if Path(target).suffix.lower() in SOURCES:
+        from warpsim.scenario import scenario_from_words
+
+        return scenario_from_words(target, **given)
+    if given:
+        raise InputError(f"--{next(iter(given))} goes with a CUDA source; '{target}' is a scenario: use --set, or edit the file")
+    from warpsim.scenario import load
+
+    return load(target)
+
+
+def _given(words: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in words.items() if value not in (None, ())}
+
+
+def _assignments(texts: Sequence[str]) -> dict[str, Any]:
+    from warpsim.expressions import evaluate
+
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip() or not value.strip():
+            raise InputError(f"--set {text!r}: write NAME=VALUE")
+        found[name.strip()] = evaluate(value.strip())
+    return found
+
+
+def _simulate(scenario: Any, gpu: str | None, params: dict[str, Any], exact: bool | None, trace: str | None) -> Result:
+    from warpsim.simulator import simulate
+
+    more: dict[str, Any] = {} if trace is None else {"trace": trace}
+    return simulate(scenario, gpu=gpu, params=params or None, exact=exact, **more)
+
+
+def _result(target: str, gpu: str | None, params: dict[str, Any], exact: bool | None) -> Result:
+    if target.lower().endswith(".json"):
+        from warpsim.result import Result
+
+        return Result.load(target)
+    return _simulate(_scenario(target, {}), gpu, params, exact, None)
+
+
+def _show(result: Result, form: str, output: str | None) -> None:
+    if form == "json":
+        _write(result.to_json() + "\n", output)
+    elif form == "html":
+        from warpsim.report import page
+
+        _write(page(result), output)
+    elif output is None and sys.stdout.isatty():
+        from warpsim.text import make_console, render
+
+        render(result, make_console())
+    else:
+        from warpsim.text import summary
+
+        _write(summary(result), output)
+
+
+def _print(parts: Sequence[Any], output: str | None) -> None:
+    """Strings and rich tables, one below the other."""
+    import io
+
+    from warpsim.text import make_console
+
+    if output is None and sys.stdout.isatty():
+        console = make_console()
+        for part in parts:
+            console.print(part, markup=False)
+        return
+    buffer = io.StringIO()
+    console = make_console(buffer)
+    console.width = 160
+    for part in parts:
+        console.print(part, markup=False)
+    _write("".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines()), output)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:,.4g}" if abs(value) < 1e6 else f"{value:,.0f}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return " x ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _write(text: str, output: str | None) -> None:
+    if output is None or output == "-":
+        click.echo(text, nl=False)
+        return
+    from warpsim.result import write_atomically
+
+    write_atomically(output, text)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit status; every failure is one line on standard error."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    try:
+        status = command.main(words, prog_name="warpsim", standalone_mode=False)
+        sys.stdout.flush()
+        return status if isinstance(status, int) else 0
+    except click.UsageError as error:
+        place = f"; see {error.ctx.command_path} --help" if error.ctx is not None else ""
+        return _fail(error.format_message().rstrip(".") + place, 2)
+    except click.ClickException as error:
+        return _fail(error.format_message(), 2)
+    except WarpsimError as error:
+        return _fail(str(error), error.exit_status)
+    except (click.Abort, KeyboardInterrupt):
+        return _fail("interrupted", 130)
+    except BrokenPipeError:
+        return _closed_pipe()
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            return _closed_pipe()
+        return _fail(f"{error.filename or 'system'}: {error.strerror or error}", 2)
+    except Exception as error:
+        if "--debug" in words:
+            raise
+        return _fail(f"internal error, please report it: {type(error).__name__}: {error} (--debug shows where)", 70)
+
+
+def _fail(message: str, status: int) -> int:
+    click.echo("error: " + " ".join(message.split()), err=True)
+    return status
+
+
+def _closed_pipe() -> int:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 141
