@@ -16,17 +16,17 @@ from types import FunctionType, SimpleNamespace
 from typing import Any
 
 __all__ = [
-    "LDMATRIX_X1", "LDMATRIX_X2", "LDMATRIX_X4", "LINES", "LOAD", "OUT", "SCRATCH", "SHARED_ATOMIC", "STORE",
-    "atomic_request", "compiled", "global_request", "shared_request",
+    "ATOMIC", "LDMATRIX_X1", "LDMATRIX_X2", "LDMATRIX_X4", "LINES", "LOAD", "OUT", "SCRATCH", "SHARED_ATOMIC", "STORE",
+    "atomic_request", "compiled", "global_request", "many_requests", "many_shared_requests", "shared_request", "tag_bank",
 ]  # fmt: skip
 
-LOAD, STORE, SHARED_ATOMIC, LDMATRIX_X1, LDMATRIX_X2, LDMATRIX_X4 = range(6)
+LOAD, STORE, SHARED_ATOMIC, LDMATRIX_X1, LDMATRIX_X2, LDMATRIX_X4, ATOMIC = range(7)
 LINES = 64  # entries that `lines` must have: 32 lanes, each on a line boundary
 OUT = 8  # entries that `out` must have
 SCRATCH = 1088  # 0 masks[64 lines][8] · 512 table[128] · 640 slot[64] · 704 lines of a bank[4][64] · 960 spare · 1024 line[64]
 
 
-def _tag_bank(line: int, mask0: int, mask1: int) -> int:
+def tag_bank(line: int, mask0: int, mask1: int) -> int:
     """The tag bank of a line: bit i is the parity of `line & mask_i`."""
     low = line & mask0
     low ^= low >> 32
@@ -57,6 +57,27 @@ def _find(line: int, count: int, scratch: Any) -> int:
         slot = (slot + 1) & 127
 
 
+def _most_in_a_bank(masks: Any, first: int, step: int, count: int) -> int:
+    """The most masks that have a bit in common, of the `count` at `first`, `first + step` and so on."""
+    c0 = c1 = c2 = c3 = c4 = c5 = c6 = 0  # binary digits of 32 counters, counted all at once
+    for i in range(first, first + step * count, step):
+        carry = int(masks[i])
+        c0, carry = c0 ^ carry, c0 & carry
+        c1, carry = c1 ^ carry, c1 & carry
+        c2, carry = c2 ^ carry, c2 & carry
+        c3, carry = c3 ^ carry, c3 & carry
+        c4, carry = c4 ^ carry, c4 & carry
+        c5, carry = c5 ^ carry, c5 & carry
+        c6 ^= carry
+    left = 0xFFFFFFFF  # the banks that can still hold the largest counter, taken from its highest digit down
+    most = 0
+    for digit, bits in ((64, c6), (32, c5), (16, c4), (8, c3), (4, c2), (2, c1), (1, c0)):
+        if left & bits != 0:
+            left &= bits
+            most += digit
+    return most
+
+
 def global_request(
     addresses: Any, active: int, width: int, op: int, bank_masks: Any, lines: Any, out: Any, scratch: Any
 ) -> int:
@@ -64,11 +85,12 @@ def global_request(
 
     A line word is `line << 16 | covered << 4 | touched`: `touched` has a bit for each sector with a byte of an active
     lane, `covered` for each sector all of whose bytes are accessed. `out`: sectors, tags, tag wavefronts, data
-    wavefronts.
+    wavefronts, L2 requests if all miss.
 
     Tag wavefronts: four tag banks, one tag a bank and wavefront, so as many as the fullest bank has lines. Data
     wavefronts: the k-th new line of its bank goes through in tag wavefront k, and in it each lane group (32 lanes of
-    up to 4 bytes, 16 of 8, 8 of 16) takes as many wavefronts as one data bank has distinct words.
+    up to 4 bytes, 16 of 8, 8 of 16) takes as many wavefronts as one data bank has distinct words. A store's lane
+    groups are not cut up by tag wavefronts (a lower bound where those are more than the result).
     """
     shift = 5  # lanes of a group, as a power of two
     if width == 8:
@@ -96,7 +118,7 @@ def global_request(
         ranks = 0  # tag wavefront of each line, 8 bits each
         for i in range(count):
             start = (first + i) << 7
-            bank = 8 * _tag_bank(first + i, mask0, mask1)
+            bank = 8 * tag_bank(first + i, mask0, mask1)
             rank = (tally >> bank) & 255
             tally += 1 << bank
             ranks |= rank << (8 * i)
@@ -113,12 +135,13 @@ def global_request(
         for begin in range(base, stop, step):
             i = (begin >> 7) - first
             wavefronts += 1
-            if (begin + step - 1) >> 7 != begin >> 7 and (ranks >> (8 * i)) & 255 != (ranks >> (8 * i + 8)) & 255:
+            if op == LOAD and (begin + step - 1) >> 7 != begin >> 7 and (ranks >> (8 * i)) & 255 != (ranks >> (8 * i + 8)) & 255:
                 wavefronts += 1
         out[0] = sectors
         out[1] = count
         out[2] = tag_wavefronts
         out[3] = wavefronts
+        out[4] = count
         return count
 
     # The lines; for each, the words that each lane group touches and the bytes of each sector.
@@ -148,7 +171,7 @@ def global_request(
 
     for i in range(count):
         line = int(scratch[1024 + i])
-        bank = _tag_bank(line, mask0, mask1)
+        bank = tag_bank(line, mask0, mask1)
         rank = (tally >> (8 * bank)) & 255
         tally += 1 << (8 * bank)
         scratch[704 + 64 * bank + rank] = 8 * i
@@ -163,8 +186,11 @@ def global_request(
                     word |= 16 << sector
         lines[i] = word
 
+    if op == STORE:
+        for group in range(32 >> shift):
+            wavefronts += _most_in_a_bank(scratch, group, 8, count)
     # At most four lines a tag wavefront, one of each bank: how many of them have a word in the same data bank?
-    for rank in range(tag_wavefronts):
+    for rank in range(tag_wavefronts if op == LOAD else 0):
         for group in range(32 >> shift):
             a = b = c = d = 0
             if rank < tally & 255:
@@ -187,6 +213,7 @@ def global_request(
     out[1] = count
     out[2] = tag_wavefronts
     out[3] = wavefronts
+    out[4] = count
     return count
 
 
@@ -292,38 +319,46 @@ def shared_request(addresses: Any, active: int, width: int, op: int, out: Any, s
                     high = (((until - 1) & 127) >> 2) + 1
                     scratch[index] |= (1 << high) - (1 << low)
                     begin = until
-        # Count in all 32 banks at once: c0 to c6 are the binary digits of 32 counters.
-        c0 = c1 = c2 = c3 = c4 = c5 = c6 = 0
-        for i in range(count):
-            carry = int(scratch[i])
-            c0, carry = c0 ^ carry, c0 & carry
-            c1, carry = c1 ^ carry, c1 & carry
-            c2, carry = c2 ^ carry, c2 & carry
-            c3, carry = c3 ^ carry, c3 & carry
-            c4, carry = c4 ^ carry, c4 & carry
-            c5, carry = c5 ^ carry, c5 & carry
-            c6 ^= carry
-        # The largest counter, from its highest digit down; `left` are the banks that can still hold it.
-        left = 0xFFFFFFFF
-        most = 0
-        for digit, bits in ((64, c6), (32, c5), (16, c4), (8, c3), (4, c2), (2, c1), (1, c0)):
-            if left & bits != 0:
-                left &= bits
-                most += digit
-        wavefronts += most
+        wavefronts += _most_in_a_bank(scratch, 0, 1, count)
     out[0] = wavefronts
     out[1] = groups
     return wavefronts
 
 
+def many_requests(
+    addresses: Any, active: Any, width: int, op: int, bank_masks: Any, lines: Any, out: Any, scratch: Any, results: Any
+) -> None:
+    """`global_request` of each row of `addresses`; for ATOMIC `atomic_request`. Rows of `results` are as `out`."""
+    for row in range(len(active)):
+        if op == ATOMIC:
+            atomic_request(addresses[row], active[row], width, bank_masks, lines, out, scratch)
+        else:
+            global_request(addresses[row], active[row], width, op, bank_masks, lines, out, scratch)
+        for i in range(5):
+            results[row][i] = out[i]
+
+
+def many_shared_requests(
+    addresses: Any, active: Any, width: int, op: int, out: Any, scratch: Any, results: Any
+) -> None:
+    """`shared_request` of each row of `addresses`; a row of `results` is wavefronts and groups."""
+    for row in range(len(active)):
+        shared_request(addresses[row], active[row], width, op, out, scratch)
+        results[row][0] = out[0]
+        results[row][1] = out[1]
+
+
 @functools.cache
 def compiled() -> SimpleNamespace:
-    """The same three functions compiled by numba: on int64 arrays (`lines`: uint64), `bank_masks` int64 as well."""
+    """The same functions compiled by numba: on int64 arrays (`lines`: uint64), `bank_masks` int64 as well."""
     import numba
 
+    functions = (
+        tag_bank, _find, _most_in_a_bank, global_request, atomic_request, shared_request, many_requests, many_shared_requests,
+    )  # fmt: skip
     names: dict[str, Any] = {**globals()}
-    for function in (_tag_bank, _find, global_request, atomic_request, shared_request):
+    for function in functions:
         copy = FunctionType(function.__code__, names, function.__name__)
         copy.__module__ = __name__
         names[function.__name__] = numba.njit(cache=True, nogil=True)(copy)
-    return SimpleNamespace(**{name: names[name] for name in ("global_request", "atomic_request", "shared_request")})
+    return SimpleNamespace(**{function.__name__: names[function.__name__] for function in functions})
