@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from warpsim import coalescing
+from warpsim.cexpression import evaluate
 from warpsim.errors import InputError
 from warpsim.gpu import Gpu, load_gpu
 
-__all__ = ["GlobalAccess", "SharedAccess", "access", "evaluate", "pattern"]
+__all__ = ["GlobalAccess", "SharedAccess", "access", "pattern"]
 
 _WIDTHS = (1, 2, 4, 8, 16)
 _OPS = {
@@ -233,3 +234,27 @@ def _same_above(rows: NDArray[np.int64], lanes: NDArray[np.bool_], bit: int) -> 
     high = rows >> bit
     highest = high.max(axis=1, keepdims=True, where=lanes, initial=0)
     return ((high == highest) | ~lanes).all(axis=1)
+
+
+def pattern(text: str, width: int) -> tuple[list[int], list[bool]]:
+    """Byte addresses and active lanes from what users write: an element index in C syntax, or byte offsets.
+
+    An expression over `lane` is the index of elements of `width` bytes, as in `s[32*lane]`. A list with commas holds the
+    byte offsets of lanes 0, 1 and so on; the lanes that it does not reach are inactive.
+
+    >>> pattern("32*lane", 4)[0][:3]
+    [0, 128, 256]
+    >>> pattern("0, 4, 8, 12", 4)[1].count(True)
+    4
+    """
+    if "," not in text:
+        return [width * index for index in evaluate(text)], [True] * 32
+    offsets = []
+    for item in text.strip(" []").removesuffix(",").split(","):
+        try:
+            offsets.append(int(item, 0))
+        except ValueError:
+            raise InputError(f"offsets {text!r}: {item.strip()!r} is not an integer") from None
+    if len(offsets) > 32:
+        raise InputError(f"offsets {text!r}: {len(offsets)} offsets, a warp has 32 lanes")
+    return offsets + [0] * (32 - len(offsets)), [lane < len(offsets) for lane in range(32)]
