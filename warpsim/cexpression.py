@@ -19,7 +19,8 @@ _TOKEN = re.compile(
     r"|(?P<name>[A-Za-z_]\w*)|(?P<sign><<|>>|<=|>=|==|!=|&&|\|\||[-+*/%<>&^|~!()?:]))"
 )
 _LEVELS = ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", "<=", ">", ">="), ("<<", ">>"), ("+", "-"), ("*", "/", "%")
-_DEPTH = 100
+_DEPTH = 40  # nested parentheses and choices
+_LENGTH = 300  # tokens
 
 Value = Callable[[int], int]
 
@@ -50,6 +51,8 @@ class _Parser:
             self.tokens.append((match[0].strip(), match.end() - len(match[0].lstrip())))
             end = match.end()
         self.next = 0
+        if len(self.tokens) > _LENGTH:
+            raise self.error(f"longer than {_LENGTH} tokens", self.tokens[_LENGTH][1])
 
     def error(self, what: str, where: int | None = None) -> InputError:
         if where is None:
