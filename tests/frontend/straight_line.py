@@ -125,19 +125,14 @@ class Warp:
         return self
 
 
-_TARGET: list[binding.TargetMachine] = []
-
-
 def target() -> binding.TargetMachine:
-    if not _TARGET:
-        binding.initialize_native_target()
-        binding.initialize_native_asmprinter()
-        features = binding.get_host_cpu_features().flatten()
-        machine = binding.Target.from_default_triple().create_target_machine(
-            cpu=binding.get_host_cpu_name(), features=features, opt=2
-        )
-        _TARGET.append(machine)
-    return _TARGET[0]
+    """A code generator for this machine (an execution engine owns and frees the one it is given)."""
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    features = binding.get_host_cpu_features().flatten()
+    return binding.Target.from_default_triple().create_target_machine(
+        cpu=binding.get_host_cpu_name(), features=features, opt=2
+    )
 
 
 def module_of(code: Sequence[Instruction], warp: Warp, full: bool) -> ir.Module:
