@@ -13,8 +13,8 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Buffer": "warpsim.scenario",
-    "Kernel": "warpsim.scenario",
+    "Buffer": "warpsim.kernel",
+    "Kernel": "warpsim.kernel",
     "Result": "warpsim.result",
     "Scenario": "warpsim.scenario",
     "access": "warpsim.patterns",

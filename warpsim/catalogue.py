@@ -34,14 +34,16 @@ def _scenarios() -> Rows:
     for name in list_scenarios():
         with find_scenario(name).open("rb") as file:
             document = tomllib.load(file)
-        rows.append({"name": name, "description": document.get("description", ""), "kernel": document.get("kernel", "")})
+        description, kernel = document.get("description", ""), document.get("kernel", "")
+        rows.append({"name": name, "description": description, "kernel": kernel})
     return rows
 
 
 def _kernels() -> Rows:
     from warpsim.library import find_kernel, list_kernels
 
-    return [{"name": name, "description": _first_comment(find_kernel(name).read_text("utf-8"))} for name in list_kernels()]
+    sources = {name: find_kernel(name).read_text(encoding="utf-8") for name in list_kernels()}
+    return [{"name": name, "description": _first_comment(source)} for name, source in sources.items()]
 
 
 def _first_comment(source: str) -> str:
@@ -50,12 +52,13 @@ def _first_comment(source: str) -> str:
 
 
 def _gpus() -> Rows:
-    from warpsim.gpu import list_gpus, load_gpu
+    from warpsim.gpu import gpu_names, load_gpu
 
     rows: Rows = []
-    for name in list_gpus():
+    for name in gpu_names():
         spec = load_gpu(name)
-        rows.append({"name": name, "description": f"{spec.title}{'' if spec.checked else ' (profile not checked against the GPU)'}"})
+        doubt = "" if spec.checked else " (profile not checked against the GPU)"
+        rows.append({"name": name, "description": spec.title + doubt, "arch": spec.arch, "checked": spec.checked})
     return rows
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "main"]
 
-SOURCES = (".cu", ".cuh", ".cpp", ".cc", ".ptx", ".cubin")
+SOURCES = (".cu", ".cuh", ".cpp", ".cc")
 GPU_HELP = "GPU profile: a name or alias (h200, H200, sm_90) or a TOML file."
 SET_HELP = "Override a scenario parameter; repeatable."
 
@@ -75,11 +75,11 @@ def _exact(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _launch_words(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
-        click.option("--define", "defines", metavar="NAME[=V]", multiple=True, help="KERNEL.cu: a macro; repeatable."),
-        click.option("--shared", metavar="BYTES", default=None, help="KERNEL.cu: dynamic shared memory."),
+        click.option("--opt-in-shared", is_flag=True, help="KERNEL.cu: allow more than 48 KB of it."),
+        click.option("--dynamic-shared", metavar="BYTES", help="KERNEL.cu: dynamic shared memory of a block."),
         click.option(
-            "--arg", "args", metavar="NAME=ARG", multiple=True,
-            help="KERNEL.cu: a parameter, in order: TYPE:COUNT for a buffer, else a number; repeatable.",
+            "--arg", "arguments", metavar="NAME=ARG", multiple=True,
+            help="KERNEL.cu: a parameter, in order: a number, or TYPE:COUNT[:FILL] for a buffer; repeatable.",
         ),
         click.option("--block", metavar="N[,N[,N]]", help="KERNEL.cu: threads of a block."),
         click.option("--grid", metavar="N[,N[,N]]", help="KERNEL.cu: blocks of the grid."),
@@ -112,11 +112,10 @@ def run(
     for wanted in fail_on:
         parse(wanted)
     scenario = _scenario(target, words)
-    result = _simulate(scenario, gpu, _assignments(assignments), exact, trace)
+    result = _simulate(scenario, gpu, _settings(assignments), exact, trace)
     _show(result, form, output)
-    violations = [
-        text for wanted in fail_on for text in check(result.metrics, result.derived, result.launch, result.lines, wanted)
-    ]
+    figures = (result.metrics, result.derived, result.launch, result.lines)
+    violations = [text for wanted in fail_on for text in check(*figures, wanted)]
     for text in violations[:-1]:
         click.echo(f"error: {text}", err=True)
     if violations:
@@ -125,14 +124,14 @@ def run(
 
 @command.command()
 @click.argument("kernel", metavar="KERNEL.cu")
+@click.option("--entry", metavar="E", help="The kernel, where the file has several; default: the first.")
 @_output
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
-@_launch_words
-def init(kernel: str, output: str | None, force: bool, **words: Any) -> None:
+def init(kernel: str, entry: str | None, output: str | None, force: bool) -> None:
     """Write a scenario for a CUDA source, to edit: parameters found, sizes to fill in."""
-    from warpsim.scenario import init_text
+    from warpsim.authoring import init_text
 
-    text = init_text(kernel, **_given(words))
+    text = init_text(kernel, entry)
     if output is not None and Path(output).is_file() and not force:
         raise InputError(f"{output} exists; --force overwrites it")
     _write(text, output)
@@ -143,14 +142,16 @@ def init(kernel: str, output: str | None, force: bool, **words: Any) -> None:
 @click.option("--width", type=int, default=4, show_default=True, help="Bytes a lane: 1, 2, 4, 8 or 16.")
 @click.option("--op", default="load", show_default=True, help="load, store, atomic, red, ldmatrix_x1, _x2 or _x4.")
 @click.option("--space", type=click.Choice(["global", "shared"]), default="global", show_default=True)
-@click.option("--active", metavar="MASK", help="Active lanes: a mask (0xffff), ranges (0-15,20) or a condition on lane.")
+@click.option(
+    "--active", metavar="MASK", help="Active lanes: a mask (0xffff), ranges (0-15,20) or a condition on lane."
+)
 @click.option("--svg", metavar="FILE", help="Also draw into FILE.")
 @_gpu
 @_format("text", "json")
 @_output
 def access(
-    expression: str, width: int, op: str, space: str, active: str | None, svg: str | None, gpu: str | None, form: str,
-    output: str | None,
+    expression: str, width: int, op: str, space: str, active: str | None, svg: str | None, gpu: str | None,
+    form: str, output: str | None,
 ) -> None:  # fmt: skip
     """Draw one warp instruction: EXPR gives each lane's byte offset, in C syntax over `lane`; or 32 offsets."""
     from warpsim import drawing
@@ -216,7 +217,7 @@ def diff(
     """Compare two scenarios or result files (JSON): what changed, and why one is faster."""
     from warpsim.difference import difference, reasons
 
-    params = _assignments(assignments)
+    params = _settings(assignments)
     left, right = (_result(target, gpu, params, exact) for target in (a, b))
     rows = difference(left, right, everything)
     if form == "json":
@@ -242,7 +243,7 @@ def diff(
 )  # fmt: skip
 @_gpu
 @_exact
-@click.option("--metric", "wanted", metavar="METRIC", multiple=True, help="A column of its own in the table; repeatable.")
+@click.option("--metric", "wanted", metavar="METRIC", multiple=True, help="One more column of the table; repeatable.")
 @click.option("--jobs", type=click.IntRange(min=0), default=0, help="Processes; 0, the default, means one a core.")
 @_format("text", "csv", "json")
 @_output
@@ -283,32 +284,28 @@ class Point:
 
 
 def _scenario(target: str, words: dict[str, Any]) -> Any:
-    given = _given(words)
+    given = {name: value for name, value in words.items() if value not in (None, (), False)}
     if Path(target).suffix.lower() in SOURCES:
-        from warpsim.scenario import scenario_from_words
+        from warpsim.authoring import scenario_from_words
 
+        for needed in ("entry", "grid", "block"):
+            if needed not in given:
+                raise InputError(f"{target}: a CUDA source needs --entry, --grid and --block; --{needed} is missing")
         return scenario_from_words(target, **given)
     if given:
-        raise InputError(f"--{next(iter(given))} goes with a CUDA source; '{target}' is a scenario: use --set, or edit the file")
+        option = "arg" if "arguments" in given else next(iter(given)).replace("_", "-")
+        raise InputError(f"--{option} goes with a CUDA source (.cu); '{target}' is a scenario: use --set, or edit it")
     from warpsim.scenario import load
 
     return load(target)
 
 
-def _given(words: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in words.items() if value not in (None, ())}
+def _settings(assignments: Sequence[str]) -> dict[str, Any]:
+    if not assignments:
+        return {}
+    from warpsim.scenario import parse_settings
 
-
-def _assignments(texts: Sequence[str]) -> dict[str, Any]:
-    from warpsim.expressions import evaluate
-
-    found: dict[str, Any] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip() or not value.strip():
-            raise InputError(f"--set {text!r}: write NAME=VALUE")
-        found[name.strip()] = evaluate(value.strip())
-    return found
+    return parse_settings(assignments)
 
 
 def _simulate(scenario: Any, gpu: str | None, params: dict[str, Any], exact: bool | None, trace: str | None) -> Result:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from warpsim.metrics import FLOP_WEIGHTS, global_requests, global_sectors, shared_conflicts, shared_wavefronts
 
-__all__ = ["SATURATED", "SECTOR", "derive"]
+if TYPE_CHECKING:
+    from warpsim.gpu import Gpu
+
+__all__ = ["SATURATED", "SECTOR", "derive", "dram_latency_ns", "gpu_facts", "ratio", "warps_needed"]
 
 SECTOR = 32
 SATURATED = 0.6
-"""A component that works this share of the time limits the kernel (Nsight Compute's speed-of-light rules use 60 % too)."""
+"""A component busy for this share of the time limits the kernel (Nsight Compute's speed-of-light rules use 60 %)."""
 
 _WORDS = {"ld": "load", "st": "store", "atom": "atomic", "red": "reduction"}
 _LDGSTS = "sm__sass_l1tex_t_{}_pipe_lsu_mem_global_op_ldgsts_cache_{}.sum"
@@ -27,6 +30,40 @@ Numbers = Mapping[str, Any]
 def ratio(part: float | None, whole: float | None) -> float | None:
     """`part` / `whole`, None where either is unknown or `whole` is zero."""
     return None if part is None or not whole else part / whole
+
+
+def gpu_facts(gpu: Gpu) -> dict[str, Any]:
+    """What `derive` needs to know of a GPU, from its profile; rates that no source gives are left out."""
+    peaks = gpu.peaks
+    rates = {
+        "fp32": peaks.fp32, "fp64": peaks.fp64, "fp16": peaks.fp16, "fp16_tensor": peaks.tensor_fp16,
+        "tf32_tensor": peaks.tensor_tf32,
+    }  # fmt: skip
+    return {
+        "name": gpu.name,
+        "title": gpu.title,
+        "checked": gpu.checked,
+        "assumed": [name for name, figure in gpu.figures.items() if figure.source.startswith("assumed")],
+        "sms": gpu.sm.count,
+        "max_warps": gpu.sm.max_warps,
+        "clock_mhz": gpu.sm.clock_mhz,
+        "dram_bandwidth": peaks.dram_gbs * 1e9,
+        "dram_latency_ns": dram_latency_ns(gpu),
+        "flops": {name: rate * 1e12 for name, rate in rates.items() if rate},
+    }
+
+
+def dram_latency_ns(gpu: Gpu) -> float:
+    """Mean latency of a load that comes from DRAM, nothing else under way; half of them from the far partition."""
+    there_and_back = gpu.crossbar.request_latency + gpu.crossbar.return_latency + gpu.l1.return_latency
+    far = gpu.l2.hop_latency + gpu.dram.far_latency / 2 if gpu.l2.partitions == 2 else 0
+    cycles = there_and_back + gpu.l2.latency + gpu.dram.latency + gpu.dram.latency_tail + far
+    return 1e3 * cycles / gpu.sm.clock_mhz
+
+
+def warps_needed(latency_ns: float, bandwidth: float, sms: int, bytes_per_warp: float) -> int:
+    """Warps an SM that keep `bandwidth` (bytes/s) busy when each has so many bytes under way: Little's law."""
+    return math.ceil(latency_ns * 1e-9 * bandwidth / sms / bytes_per_warp - 1e-9)
 
 
 def derive(metrics: Numbers, extra: Numbers, launch: Numbers, gpu: Numbers, clock_mhz: float) -> dict[str, Any]:
@@ -188,9 +225,7 @@ def _occupancy(metrics: Numbers, launch: Numbers, gpu: Numbers) -> dict[str, Any
     }
 
 
-def _littles_law(
-    metrics: Numbers, extra: Numbers, launch: Numbers, gpu: Numbers, clock_mhz: float
-) -> dict[str, Any]:
+def _littles_law(metrics: Numbers, extra: Numbers, launch: Numbers, gpu: Numbers, clock_mhz: float) -> dict[str, Any]:
     """Bytes in flight against latency x bandwidth, and how many warps of this kernel's loads that takes an SM."""
     latency_ns, peak, sms = gpu.get("dram_latency_ns"), gpu.get("dram_bandwidth"), gpu.get("sms")
     needed = None if latency_ns is None or peak is None else latency_ns * 1e-9 * peak
@@ -198,7 +233,7 @@ def _littles_law(
     loads = extra.get("loads_per_warp", 1)
     request = ratio(extra.get("requested_bytes", {}).get("ld"), metrics.get(global_requests("ld")))
     per_warp = None if request is None else request * loads
-    warps = ratio(ratio(needed, sms), per_warp)
+    warps = warps_needed(latency_ns, peak, sms, per_warp) if latency_ns and peak and sms and per_warp else None
     resident = launch.get("ctas_per_sm")
     return {
         "latency_ns": latency_ns,
@@ -211,7 +246,7 @@ def _littles_law(
         "share": ratio(in_flight, needed),
         "loads_per_warp": loads,
         "bytes_per_warp": per_warp,
-        "warps_needed_per_sm": None if warps is None else math.ceil(warps - 1e-9),
+        "warps_needed_per_sm": warps,
         "warps_per_sm": None if resident is None else resident * _warps_per_cta(launch),
     }
 

@@ -35,17 +35,14 @@ _FIGURES = (
 def difference(a: Result, b: Result, everything: bool = False) -> list[Row]:
     """(name, value in a, value in b, b / a) of what differs: launch, derived figures, then metrics."""
     rows: list[Row] = []
-    for key in ("gpu", "compiler", "clock_mhz"):
-        rows.append((key, getattr(a, key), getattr(b, key), None))
-    for key in sorted(a.launch.keys() | b.launch.keys()):
-        rows.append((f"launch.{key}", a.launch.get(key), b.launch.get(key), None))
-    for key in sorted(a.params.keys() | b.params.keys()):
-        rows.append((f"params.{key}", a.params.get(key), b.params.get(key), None))
+    rows += [(key, getattr(a, key), getattr(b, key), None) for key in ("gpu", "compiler", "clock_mhz")]
+    for part, x, y in (("launch", a.launch, b.launch), ("params", a.params, b.params)):
+        rows += [(f"{part}.{key}", x.get(key), y.get(key), None) for key in dict.fromkeys([*x, *y])]
     left, right = flatten(a.derived), flatten(b.derived)
     rows += [(key, left.get(key), right.get(key), _ratio(left.get(key), right.get(key))) for key in _FIGURES]
     for name in METRICS:
-        x, y = a.metrics.get(name), b.metrics.get(name)
-        rows.append((name, x, y, _ratio(x, y)))
+        before, after = a.metrics.get(name), b.metrics.get(name)
+        rows.append((name, before, after, _ratio(before, after)))
     return [row for row in rows if (row[1] is not None or row[2] is not None) and (everything or row[1] != row[2])]
 
 

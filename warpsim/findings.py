@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from warpsim.errors import InputError
@@ -100,9 +101,9 @@ def _uncoalesced(figures: Figures) -> Found:
                 "value": sectors / least,
                 "where": where,
                 "op": word,
-                "message": f"uncoalesced {word}: {sectors / requests:.3g} sectors a request, {least / requests:.3g} would do "
-                f"({sectors / least:.3g} times the sectors, {_bytes((sectors - least) * 32)} too many)",
-                "advice": "let neighbouring lanes touch neighbouring addresses, or stage the tile through shared memory",
+                "message": f"uncoalesced {word}: {sectors / requests:.3g} sectors a request, {least / requests:.3g} "
+                f"would do ({sectors / least:.3g} times the sectors, {_bytes((sectors - least) * 32)} too many)",
+                "advice": "let neighbouring lanes touch neighbouring addresses, or stage through shared memory",
                 "gain": figures.gain(dict.fromkeys(_LEVELS, share * _part(figures, op))),
                 **_line(line),
             }
@@ -119,7 +120,8 @@ def _misaligned(figures: Figures) -> Found:
                 "value": (sectors - least) / requests,
                 "where": where,
                 "op": word,
-                "message": f"misaligned {word}: {sectors / requests:.3g} sectors a request instead of {least / requests:.3g}",
+                "message": f"misaligned {word}: {sectors / requests:.3g} sectors a request instead of "
+                f"{least / requests:.3g}",
                 "advice": "start each warp's range at a multiple of 32 B: pad rows, or shift the base",
                 "gain": figures.gain({"l1_tag": share * _part(figures, op), "l2": share * _part(figures, op)}),
                 **_line(line),
@@ -308,24 +310,23 @@ def _bytes(count: float) -> str:
     return f"{count:.0f} B"
 
 
-RULES: dict[str, Rule] = {
-    rule.name: rule
-    for rule in (
-        Rule("uncoalesced", "sectors of a load or store, as a multiple of its ideal", 1.25, "warning", _uncoalesced),
-        Rule("misaligned", "sectors a request beyond the ideal because the base is off", 0.5, "warning", _misaligned),
-        Rule("bank-conflicts", "ways: shared wavefronts as a multiple of the ideal", 1.1, "warning", _bank_conflicts),
-        Rule("partial-stores", "share of the stored sectors' bytes that is not written", 0.1, "warning", _partial_stores),
-        Rule("dram-granularity", "DRAM sectors read for each sector that missed L2", 1.3, "warning", _dram_granularity),
-        Rule("local-memory", "bytes moved for spills and local arrays", 0.0, "warning", _local_memory),
-        Rule("dispatch-bound", "share of the time in which CTA dispatch is busy", 0.8, "warning", _dispatch),
-        Rule("low-in-flight", "bytes in flight, as a share of what Little's law asks", 0.8, "warning", _low_in_flight, True),
-        Rule("tail-wave", "share of CTA slots empty because the last wave is not full", 0.15, "advice", _tail_wave),
-        Rule("small-grid", "share of the SMs that get a CTA", 1.0, "advice", _small_grid, True),
-        Rule("low-bandwidth", "effective bandwidth, as a share of the peak", 0.5, "advice", _low_bandwidth, True),
-        Rule("memory-bound", "the roofline's slope lies above the kernel", 0.5, "info", lambda f: _bound(f, "memory")),
-        Rule("compute-bound", "the roofline's flat part lies above the kernel", 0.5, "info", lambda f: _bound(f, "compute")),
-    )
-}
+_TABLE = (
+    Rule("uncoalesced", "sectors of a load or store, as a multiple of its ideal", 1.25, "warning", _uncoalesced),
+    Rule("misaligned", "sectors a request beyond the ideal because the base is off", 0.5, "warning", _misaligned),
+    Rule("bank-conflicts", "ways: shared wavefronts as a multiple of the ideal", 1.1, "warning", _bank_conflicts),
+    Rule("partial-stores", "share of the stored sectors' bytes that is not written", 0.1, "warning", _partial_stores),
+    Rule("dram-granularity", "DRAM sectors read for each sector that missed L2", 1.3, "warning", _dram_granularity),
+    Rule("local-memory", "bytes moved for spills and local arrays", 0.0, "warning", _local_memory),
+    Rule("dispatch-bound", "share of the time in which CTA dispatch is busy", 0.8, "warning", _dispatch),
+    Rule("low-in-flight", "bytes in flight, of what Little's law asks", 0.8, "warning", _low_in_flight, below=True),
+    Rule("tail-wave", "share of CTA slots empty because the last wave is not full", 0.15, "advice", _tail_wave),
+    Rule("small-grid", "share of the SMs that get a CTA", 1.0, "advice", _small_grid, below=True),
+    Rule("low-bandwidth", "effective bandwidth, as a share of the peak", 0.5, "advice", _low_bandwidth, below=True),
+    Rule("memory-bound", "1 when the roofline's slope limits", 0.5, "info", partial(_bound, kind="memory")),
+    Rule("compute-bound", "1 when the roofline's flat part limits", 0.5, "info", partial(_bound, kind="compute")),
+)
+
+RULES: dict[str, Rule] = {rule.name: rule for rule in _TABLE}
 
 
 def judge(metrics: Dict, derived: Dict, launch: Dict, lines: Sequence[Dict]) -> list[dict[str, Any]]:

@@ -112,8 +112,11 @@ def _required() -> list[Metric]:
         if op in ("atom", "red"):
             compared = "per sector the most lanes on one word of it, summed over sectors and requests"
         table.append(
-            Metric(global_sectors(op), "sectors", f"32 B sectors that global {what} ask L1TEX for", compared, "exact", sectors)
-        )
+            Metric(
+                global_sectors(op), "sectors", f"32 B sectors that global {what} ask L1TEX for", compared, "exact",
+                sectors,
+            )
+        )  # fmt: skip
     table += [
         Metric(
             f"l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_{kind}.sum", "sectors",
@@ -152,7 +155,8 @@ def _required() -> list[Metric]:
         )  # fmt: skip
     table += [
         Metric(
-            "lts__t_requests_srcunit_tex.sum", "requests", "requests of the SMs at L2: up to four sectors of one line each",
+            "lts__t_requests_srcunit_tex.sum", "requests",
+            "requests of the SMs at L2: up to four sectors of one line each",
             "load tags that miss L1, plus lines of stores and atomics",
         ),
         Metric(
@@ -165,7 +169,8 @@ def _required() -> list[Metric]:
         ),
         Metric(
             "lts__t_sectors_srcunit_tex_lookup_hit.sum", "sectors",
-            "sectors of the SMs' requests found in L2; stores that need no fill count as hits", "L2 look-ups of the model",
+            "sectors of the SMs' requests found in L2; stores that need no fill count as hits",
+            "L2 look-ups of the model",
         ),
         Metric(
             "lts__t_sectors_srcunit_tex_lookup_miss.sum", "sectors", "sectors of the SMs' requests not found in L2",
@@ -177,11 +182,13 @@ def _required() -> list[Metric]:
             "near, home and fill look-ups of the model",
         ),
         Metric(
-            "dram__sectors_read.sum", "sectors", "32 B sectors read from DRAM: reads of L2 misses and fills of partly written sectors",
+            "dram__sectors_read.sum", "sectors",
+            "32 B sectors read from DRAM: reads of L2 misses and fills of partly written sectors",
             "DRAM reads of the model, in its granules", nvprof=("dram_read_transactions",),
         ),
         Metric(
-            "dram__sectors_write.sum", "sectors", "32 B sectors written to DRAM; what stays dirty in L2 at the end is not counted",
+            "dram__sectors_write.sum", "sectors",
+            "32 B sectors written to DRAM; what stays dirty in L2 at the end is not counted",
             "write-backs of the model", nvprof=("dram_write_transactions",),
         ),
         Metric(
@@ -198,11 +205,13 @@ def _required() -> list[Metric]:
             "instructions the executor ran", "exact", ("inst_executed",),
         ),
     ]  # fmt: skip
-    for op, (what, old) in _FLOAT.items():
-        name = f"smsp__sass_thread_inst_executed_op_{op}_pred_on.sum"
+    for op, (text, names) in _FLOAT.items():
         table.append(
-            Metric(name, "thread instructions", f"{what}, counted per active thread",
-                   "threads that executed the opcode with a true predicate", "exact", old)
+            Metric(
+                f"smsp__sass_thread_inst_executed_op_{op}_pred_on.sum", "thread instructions",
+                f"{text}, counted per active thread", "threads that executed the opcode with a true predicate",
+                "exact", names,
+            )
         )  # fmt: skip
     return table
 
@@ -265,6 +274,18 @@ def _optional() -> list[Metric]:
             "smsp__inst_executed_op_ldsm.sum", "instructions", "matrix loads from shared memory (LDSM, ldmatrix)",
             "LDSM instructions executed", "exact",
         ),
+        Metric(
+            "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum", "wavefronts",
+            "passes of all shared-memory accesses through the data stage", "bank rule of every access", "isolated",
+        ),
+        Metric(
+            "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum", "wavefronts",
+            "extra passes of all shared-memory accesses", "wavefronts minus the non-empty lane groups", "isolated",
+        ),
+        Metric(
+            "smsp__inst_executed_pipe_lsu.sum", "instructions", "warp instructions sent to the load-store unit",
+            "loads, stores, atomics and shuffles executed", "exact",
+        ),
     ]  # fmt: skip
     return table
 
@@ -289,11 +310,13 @@ def _ratios() -> list[Metric]:
     table += [
         Metric(
             "l1tex__t_sector_pipe_lsu_mem_global_op_ld_hit_rate.pct", "%", "L1 hit rate of global loads, by sectors",
-            "hits divided by hits + misses of the modelled cache", nvprof=("global_hit_rate",), derived="global.load.hit_rate",
+            "hits divided by hits + misses of the modelled cache", nvprof=("global_hit_rate",),
+            derived="global.load.hit_rate",
         ),
         Metric(
             "l1tex__t_sector_hit_rate.pct", "%", "L1 hit rate of all accesses; writes and local memory included",
-            "Result keeps the rate of global loads", nvprof=("tex_cache_hit_rate",), derived="global.load.hit_rate",
+            "Result keeps the rate of global loads", nvprof=("tex_cache_hit_rate",),
+            derived="global.load.hit_rate",
         ),
         Metric(
             "lts__t_sector_hit_rate.pct", "%",
@@ -306,7 +329,8 @@ def _ratios() -> list[Metric]:
             derived="l2.read_bytes",
         ),
         Metric(
-            "lts__t_sectors_op_write.sum", "sectors", "sectors written at L2 by anybody, far-partition repeats included",
+            "lts__t_sectors_op_write.sum", "sectors",
+            "sectors written at L2 by anybody, far-partition repeats included",
             "lts__t_sectors_srcunit_tex_op_write.sum is what the SMs wrote", nvprof=("l2_write_transactions",),
             derived="l2.write_bytes",
         ),
@@ -320,7 +344,8 @@ def _ratios() -> list[Metric]:
         ),
         Metric(
             "dram__bytes.sum.per_second", "bytes/s", "DRAM bandwidth in use, reads and writes",
-            "DRAM bytes divided by time", nvprof=("dram_read_throughput", "dram_write_throughput"), derived="bandwidth.dram",
+            "DRAM bytes divided by time", nvprof=("dram_read_throughput", "dram_write_throughput"),
+            derived="bandwidth.dram",
         ),
         Metric(
             "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed", "%", "DRAM bandwidth in use, of its peak",

@@ -112,9 +112,9 @@ class Result:
         write_atomically(path, self.to_json() + "\n")
 
     def to_dataframe(self, what: str = "metrics") -> Any:
-        """A pandas DataFrame: ``metrics`` (a row each), ``lines`` (a row a source line) or ``row`` (one row of everything)."""
+        """A pandas DataFrame: ``metrics`` (a row each), ``lines`` (a row a source line) or ``row`` (everything)."""
         try:
-            import pandas
+            import pandas  # type: ignore[import-untyped,unused-ignore]
         except ImportError:
             raise UnsupportedError("to_dataframe needs pandas, which is not installed: pip install pandas") from None
         if what == "metrics":
@@ -170,28 +170,29 @@ def build_result(
 ) -> Result:
     """A Result from raw counters.
 
-    `gpu`: ``name`` ("h200"), ``title``, ``checked`` (profile compared with its GPU), ``assumed`` (names of parameters without a
-    source), ``sms``, ``max_warps`` an SM, ``clock_mhz``, ``dram_bandwidth`` (bytes/s, peak), ``dram_latency_ns`` (unloaded),
-    ``flops`` ({"fp32": FLOP/s, "fp64", "fp16_tensor", "tf32_tensor", ...}). `warpsim.derivation.gpu_facts` makes it from a profile.
+    `gpu`: what `warpsim.derivation.gpu_facts` makes of a profile: ``name``, ``title``, ``checked``, ``assumed``
+    (names of figures without a source), ``sms``, ``max_warps`` an SM, ``clock_mhz``, ``dram_bandwidth``
+    (peak, bytes/s), ``dram_latency_ns`` (unloaded), ``flops`` {"fp32": FLOP/s, "fp64", "fp16", "fp16_tensor", "tf32_tensor"}.
 
-    `launch`: ``grid``, ``block``, ``registers``, ``shared`` (bytes a CTA, static + dynamic), ``ctas_per_sm``; optional ``limit`` (what
-    bounds ctas_per_sm), ``local``.
+    `launch`: ``grid``, ``block``, ``registers``, ``shared`` (bytes a CTA, static + dynamic), ``ctas_per_sm``; optional
+    ``limit`` (what bounds ctas_per_sm), ``local``.
 
     `metrics`: Nsight name -> number. A simulated result must have all of `metrics.REQUIRED` (start from `zeros()`).
 
     `extra`, all optional; what is absent gives null in `derived`:
-    ``ideal`` {metric name: the least possible for the same active bytes} (global sectors, shared wavefronts, tag wavefronts);
-    ``requested_bytes`` {"ld", "st", "atom", "red"} bytes of all active lanes of global accesses;
-    ``useful_bytes`` {"read", "write"} distinct bytes of the buffers;
-    ``shared_requests`` {"ld", "st"} shared instructions (LDS with LDSM, STS);
-    ``in_flight_bytes`` mean bytes of global loads under way, whole GPU; ``loads_per_warp`` independent loads before the first use;
-    ``latency_cycles`` mean latency of a global load as it was in this run;
-    ``busy`` {component: fraction of the time} e.g. dram, l2, l1_data, l1_tag, issue, dispatch, fp32, return_path;
-    ``other_ops`` {opcode: thread instructions} floating-point instructions that are no FLOPs;
-    ``notes`` [str] and ``unknowns`` [str]: what had to be assumed; ``timeline`` {...}: kept as it is.
 
-    `lines`: one dict a source line: ``file``, ``line``, ``text``, ``metrics`` {name: number}, ``ideal`` {name: number}, and optionally
-    ``accesses`` [{"op", "space", "width", "opcode", "index"}].
+    - ``ideal`` {metric name: the least possible for the same active bytes}: global sectors, shared wavefronts
+    - ``requested_bytes`` {"ld", "st", "atom", "red"}: bytes of all active lanes of global accesses
+    - ``useful_bytes`` {"read", "write"}: distinct bytes of the buffers that the kernel touches
+    - ``shared_requests`` {"ld", "st"}: shared-memory instructions (LDS with LDSM, STS)
+    - ``in_flight_bytes``: mean bytes of global loads under way, whole GPU; ``loads_per_warp``: independent loads
+      before the first use; ``latency_cycles``: mean latency of a global load as it was in this run
+    - ``busy`` {component: fraction of the time}: dram, l2, crossbar, return_path, l1_data, l1_tag, issue, dispatch ...
+    - ``other_ops`` {opcode: thread instructions}: floating-point instructions that are no FLOPs
+    - ``notes`` and ``unknowns`` [str]: what had to be assumed; ``timeline`` {...}: kept as it is
+
+    `lines`: one dict a source line: ``file``, ``line``, ``text``, ``metrics`` {name: number}, ``ideal`` {name: number},
+    optionally ``accesses`` [{"op", "space", "width", "opcode", "index"}].
     """
     if source not in ("simulated", "measured"):
         raise ValueError(f"source {source!r}: simulated or measured")
@@ -293,5 +294,3 @@ def _version() -> str:
     from warpsim import __version__
 
     return __version__
-
-

@@ -48,7 +48,7 @@ def values(text: str) -> list[Number]:
         times = step.startswith("*")
         by = _number(step.removeprefix("*"), text) if colon else 1
         if by <= (1 if times else 0) or (times and first <= 0):
-            raise InputError(f"range {text!r}: the step must move up; write low..high, low..high:step or low..high:*factor")
+            raise InputError(f"range {text!r}: the step must move up; write 1..64, 1..64:2 (step) or 1..64:*2 (factor)")
         if last < first:
             raise InputError(f"range {text!r}: the end {last} lies below the start {first}")
         for index in itertools.count():
@@ -71,8 +71,10 @@ def grid(axes: Mapping[str, Sequence[Number]]) -> list[dict[str, Number]]:
     return [dict(zip(axes, point, strict=True)) for point in itertools.product(*axes.values())]
 
 
-def sweep(run: Callable[[dict[str, Number]], Result], points: Sequence[dict[str, Number]], jobs: int = 0) -> Iterator[Result]:
-    """Results of `run(point)` in the order of the points; `run` must be picklable for more than one job (0: all cores)."""
+def sweep(
+    run: Callable[[dict[str, Number]], Result], points: Sequence[dict[str, Number]], jobs: int = 0
+) -> Iterator[Result]:
+    """Results of `run(point)` in the order of the points; `jobs` processes (0: a core each) need a picklable `run`."""
     workers = min(jobs or len(os.sched_getaffinity(0)), len(points))
     if workers <= 1:
         for point in points:

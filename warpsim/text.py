@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -16,7 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from warpsim.metrics import global_requests, global_sectors, shared_conflicts, shared_wavefronts
-from warpsim.result import Result
+
+if TYPE_CHECKING:
+    from warpsim.result import Result
 
 __all__ = [
     "bandwidth", "byte_count", "count", "duration", "html", "make_console", "make_table", "number", "percent",
@@ -189,9 +191,7 @@ def _launch(result: Result) -> RenderableType:
 
 
 def _global_table(result: Result) -> RenderableType:
-    table = make_table(
-        "Global memory (L1)", "requests", "sectors", "a request", "ideal", "bytes/useful", "L1 hit"
-    )
+    table = make_table("Global memory (L1)", "requests", "sectors", "a request", "ideal", "bytes/useful", "L1 hit")
     waste = result.derived["bytes_per_useful_byte"]
     names = {"load": "loads", "store": "stores", "atomic": "atomics", "reduction": "reductions", "async_copy": "LDGSTS"}
     for key, title in names.items():
@@ -211,9 +211,7 @@ def _global_table(result: Result) -> RenderableType:
             number(over),
             percent(row["hit_rate"]) if "hit_rate" in row else "–",
         )
-    local = {
-        op: result.metrics.get(f"l1tex__t_requests_pipe_lsu_mem_local_op_{op}.sum", 0) for op in ("ld", "st")
-    }
+    local = {op: result.metrics.get(f"l1tex__t_requests_pipe_lsu_mem_local_op_{op}.sum", 0) for op in ("ld", "st")}
     for op, title in (("ld", "local loads"), ("st", "local stores")):
         if local[op]:
             sectors = result.metrics.get(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{op}.sum", 0)
@@ -357,7 +355,8 @@ def _findings(result: Result) -> RenderableType:
         note = found["advice"]
         gain = found["gain"]
         if gain and gain["speedup"] > 1.02:
-            note += f"; at most {gain['speedup']:.2f} x faster ({duration(gain['time_ns'])} to {duration(gain['time_after_ns'])})"
+            times = f"{duration(gain['time_ns'])} to {duration(gain['time_after_ns'])}"
+            note += f"; at most {gain['speedup']:.2f} x faster ({times})"
         if note:
             parts.append(Padding(Text(note, "dim"), (0, 0, 0, 6)))
     return Group(*parts)
@@ -374,7 +373,8 @@ def _trust(result: Result) -> RenderableType:
         notes.append(f"assumed without a source: {shown}")
     coverage = result.coverage
     if coverage["ctas"] < coverage["of"]:
-        notes.append(f"sampled: {coverage['ctas']:,} of {coverage['of']:,} CTAs timed, the rest extrapolated (--exact times all)")
+        timed = f"{coverage['ctas']:,} of {coverage['of']:,} CTAs"
+        notes.append(f"sampled: {timed} timed, the rest extrapolated (--exact times all)")
     for name, bound in result.uncertainty.items():
         if isinstance(bound, Mapping) and bound.get("relative") is not None:
             why = f" ({bound['why']})" if bound.get("why") else ""
