@@ -14,12 +14,14 @@ __all__ = ["Cubin", "KernelInfo", "Section", "Symbol"]
 NOBITS = 8
 FUNCTION = 2
 ENTRY = 0x10  # st_other of a kernel, as against a device function
-ADDRESS64 = 2  # relocation type: a 64-bit address
+ADDRESS64 = (2, 4)  # relocation types: a 64-bit address, a 64-bit generic address
 
 # Attributes of .nv.info
 MAX_THREADS, PARAM_CBANK, FRAME_SIZE, MIN_STACK_SIZE = 0x05, 0x0A, 0x11, 0x12
 KPARAM_INFO, REGCOUNT, BRANCH_TARGETS = 0x17, 0x2F, 0x34
-DEFAULT_STACK = 1024  # bytes a thread that the driver gives where recursion leaves the depth unknown (cudaLimitStackSize)
+DEFAULT_STACK = (
+    1024  # bytes a thread that the driver gives where recursion leaves the depth unknown (cudaLimitStackSize)
+)
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class KernelInfo:
     """What the attribute sections say about one kernel, sizes in bytes."""
 
     registers: int = 0
-    frame: int = 0
+    frame: int = 0  # stack of the kernel and the functions it calls, but for recursion
     parameter_base: int = 0
     parameters: list[tuple[int, int]] = field(default_factory=list)  # (offset, size) in order
     max_threads: int = 1024
@@ -131,9 +133,7 @@ class Cubin:
                 frames.append(value)
             elif attribute == MIN_STACK_SIZE and symbol == number:
                 stack = value
-        info.frame = max(frames) if stack is None else stack
-        if max(frames) > info.frame:
-            info.frame = max(DEFAULT_STACK, max(frames))
+        info.frame = max(frames) if stack is None else max(stack, *frames)
         parameters: dict[int, tuple[int, int]] = {}
         for attribute, payload in _attributes(self.data(f".nv.info.{kernel}")):
             if attribute == PARAM_CBANK:

@@ -17,7 +17,7 @@ from warpsim.frontend import cache
 __all__ = ["Compiled", "compile_cubin", "compiler_version", "include_directories", "source_key", "wheel"]
 
 MISSING = "needs warpsim[cuda]: pip install 'warpsim[cuda]'"
-MAIN = "kernel.cu"  # what NVRTC is told the file is called, so that code does not depend on where the file lies
+MAIN = "kernel.cu"  # what NVRTC is told the source is called, in the directory of the source for its quoted includes
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def compile_cubin(
     `entry` is a kernel as C++ writes it (``f``, ``f<32>``, ``ns::g<float>``) or its mangled name. Compiled code is
     kept in the user's cache by source, entry, options and versions; a hit does not load the compiler.
     """
-    flags = _flags(arch, std, options, define, filename)
+    flags = _flags(arch, std, options, define)
     version = compiler_version()
     key = cache.digest(source_key(source, entry, arch, std, options, define, filename), version, _header_versions())
     if known := _cached(key):
@@ -69,7 +69,7 @@ def source_key(
     filename: str,
 ) -> str:
     """Hash of all that a user gives the compiler, included files of the user's own too."""
-    flags = _flags(arch, std, options, define, "")
+    flags = _flags(arch, std, options, define)
     included = _included(source, _user_directories(options, filename))
     return cache.digest("1", source, entry, "\0".join(flags), *included)
 
@@ -105,10 +105,10 @@ def compiler_version() -> str:
 def include_directories() -> tuple[str, ...]:
     """Directories of the CUDA headers: of NVIDIA's wheels, else of the toolkit at CUDA_PATH."""
     found: list[Path] = []
+    marks = ("cuda_fp16.h", "crt", "cuda/std", "cccl", "nv")
     for place in sys.path:
-        for directory in sorted(Path(place or ".").glob("nvidia/*/include")):
-            if any((directory / name).exists() for name in ("cuda_fp16.h", "crt", "cuda/std", "cccl", "nv")):
-                found.append(directory)
+        directories = sorted(Path(place or ".").glob("nvidia/*/include"))
+        found += [d for d in directories if any((d / mark).exists() for mark in marks)]
     toolkit = os.environ.get("CUDA_PATH") or os.environ.get("CUDA_HOME") or "/usr/local/cuda"
     if not found and Path(toolkit, "include").is_dir():
         found.append(Path(toolkit, "include"))
@@ -123,9 +123,7 @@ def _header_versions() -> str:
     return " ".join(found[0] if found else "-" for found in wheels)
 
 
-def _flags(
-    arch: int, std: str, options: Sequence[str], define: Mapping[str, object] | None, filename: str
-) -> list[str]:
+def _flags(arch: int, std: str, options: Sequence[str], define: Mapping[str, object] | None) -> list[str]:
     """The compiler's options but for the system's include directories."""
     for option in options:
         if re.match(r"--?(gpu-architecture|gpu-code|arch|code)\b", option):
@@ -140,17 +138,19 @@ def _flags(
     flags += options
     if not any(re.match(r"--?(ftz|use_fast_math)\b", option) for option in options):
         flags.append("-ftz=true")
-    if filename and os.path.dirname(filename):
-        flags.append(f"-I{os.path.abspath(os.path.dirname(filename))}")
     return flags
 
 
+def _program_name(filename: str) -> str:
+    return os.path.join(os.path.abspath(os.path.dirname(filename)), MAIN)
+
+
 def _user_directories(options: Sequence[str], filename: str) -> list[Path]:
-    places = [Path(filename).parent] if os.path.dirname(filename) else []
+    places = [Path(filename).parent]
     pending = iter(options)
     for option in pending:
         if found := re.fullmatch(r"(?:-I|--?include-path)=?\s*(.*)", option):
-            places.append(Path(found[1] or next(pending, ".")))
+            places += [Path(found[1] or next(pending, "."))]
     return places
 
 
@@ -158,8 +158,7 @@ def _included(source: str, places: list[Path]) -> list[bytes]:
     """Contents of all files below the user's own include directories that the source includes, at any depth."""
     contents: list[bytes] = []
     seen: set[Path] = set()
-    pending = [(source.encode(), None)] if places and "include" in source else []
-    todo: list[tuple[bytes, Path | None]] = list(pending)
+    todo: list[tuple[bytes, Path | None]] = [(source.encode(), None)]
     while todo:
         text, parent = todo.pop()
         for name in re.findall(rb'#\s*include\s*[<"]([^>"\n]+)[>"]', text):
@@ -204,32 +203,32 @@ def _check(library, status, what: str) -> None:  # type: ignore[no-untyped-def]
 def _compile(source: str, entry: str, flags: list[str], arch: int, filename: str) -> tuple[bytes, str, str]:
     """Cubin, mangled entry and log; errors say what the compiler said first."""
     mangled = entry.startswith("_Z") and entry.isidentifier()
-    status, binary, lowered, log = _run(source, [] if mangled else [entry], flags)
+    status, binary, lowered, log = _run(source, [] if mangled else [entry], flags, filename)
     message = _first_error(log, filename)
     if status == "NVRTC_ERROR_INVALID_OPTION":
         if "architecture" in log:
             raise UnsupportedError(f"NVRTC {compiler_version()} does not compile for sm_{arch}: {log.strip()}")
         raise InputError(f"compile options: {' '.join(log.split())}")
     if "__nv_name_map" in log:
-        raise InputError(f"{filename}: no kernel {entry!r}: {_entry_problem(log)}; {_kernels(source, flags)}")
+        raise InputError(f"{filename}: no kernel {entry!r}: {_entry_problem(log)}; {_kernels(source, flags, filename)}")
     if status != "NVRTC_SUCCESS":
         raise KernelError(message or f"{filename}: {status}: {' '.join(log.split())}")
     from warpsim.frontend.cubin import Cubin
 
     name = entry if mangled else lowered[0]
     if name not in Cubin(binary).kernels():
-        raise InputError(f"{filename}: {entry!r} is not a kernel; {_kernels(source, flags)}")
+        raise InputError(f"{filename}: {entry!r} is not a kernel; {_kernels(source, flags, filename)}")
     return binary, name, log
 
 
-def _run(source: str, names: list[str], flags: list[str]) -> tuple[str, bytes, list[str], str]:
+def _run(source: str, names: list[str], flags: list[str], filename: str) -> tuple[str, bytes, list[str], str]:
     library = _library()
-    status, program = library.nvrtcCreateProgram(source.encode(), MAIN.encode(), 0, [], [])
+    status, program = library.nvrtcCreateProgram(source.encode(), _program_name(filename).encode(), 0, [], [])
     _check(library, status, "nvrtcCreateProgram")
     try:
         for name in names:
             library.nvrtcAddNameExpression(program, name.encode())
-        everything = [o.encode() for o in [*flags, "-no-source-include", *(f"-I{d}" for d in include_directories())]]
+        everything = [o.encode() for o in [*flags, *(f"-I{d}" for d in include_directories())]]
         (status,) = library.nvrtcCompileProgram(program, len(everything), everything)
         _, size = library.nvrtcGetProgramLogSize(program)
         log = b" " * size
@@ -250,7 +249,7 @@ def _first_error(log: str, filename: str) -> str:
     """The first error of a log in one line: file, line, message."""
     for line in log.splitlines():
         if found := re.match(r"(.*)\((\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (.*)", line):
-            return f"{filename if found[1] == MAIN else found[1]}:{found[2]}: {found[3]}"
+            return f"{filename if found[1] == _program_name(filename) else found[1]}:{found[2]}: {found[3]}"
         if found := re.match(r"ptxas (?:fatal|error|.*; error)\s*:\s*(.*)", line):
             return f"{filename}: ptxas: {found[1].strip()}"
     return ""
@@ -261,11 +260,11 @@ def _entry_problem(log: str) -> str:
     return found[1] if found else "the name does not parse"
 
 
-def _kernels(source: str, flags: list[str]) -> str:
+def _kernels(source: str, flags: list[str], filename: str) -> str:
     """What kernels the source has, for an error message: those in its cubin and its templates."""
     from warpsim.frontend.cubin import Cubin
 
-    status, binary, _, _ = _run(source, [], flags)
+    status, binary, _, _ = _run(source, [], flags, filename)
     names = [_plain(name) for name in Cubin(binary).kernels()] if status == "NVRTC_SUCCESS" else []
     templates = re.findall(r"template\s*<([^;{}()]*)>\s*(?:static\s+|inline\s+)*__global__[^;{]*?(\w+)\s*\(", source)
     names += [f"{name}<{' '.join(parameters.split())}>" for parameters, name in templates]

@@ -19,7 +19,6 @@ ADDRESS = re.compile(r"\[(.*?)\]((?:\.\w+)*)")
 DESCRIPTOR = re.compile(r"desc\[(UR\d+|URZ)\](\[.*\](?:\.\w+)*)?")
 NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|INF|S?NAN|QNAN)")
 NUMBERED = re.compile(r"(SB|B)(\d+)")
-NAME = re.compile(r"[$A-Za-z_][\w$.]*")
 
 
 def parse_operands(base: str, modifiers: tuple[str, ...], text: str, encoding: int) -> tuple[Operand, ...]:
@@ -73,7 +72,9 @@ def _parse(token: str) -> tuple[Operand, ...]:
         return (operand,)
     if m := PREDICATE.fullmatch(token):
         index = 7 if m[3] == "T" else int(m[3])
-        return (Operand("pred" if m[2] == "P" else "upred", index=index, invert=bool(m[1]), modifiers=_modifiers(m[4])),)
+        return (
+            Operand("pred" if m[2] == "P" else "upred", index=index, invert=bool(m[1]), modifiers=_modifiers(m[4])),
+        )
     if m := HEX.fullmatch(token):
         value = int(m[2], 16)
         value = -value if m[1] == "-" else ~value if m[1] == "~" else value
@@ -107,10 +108,7 @@ def _parse(token: str) -> tuple[Operand, ...]:
         return (Operand("predset", name=token),)
     if token.startswith("SR"):
         return (Operand("special", name=token),)
-    if m := re.fullmatch(r"`?\(?(.*?)\)?", token):
-        if NAME.fullmatch(m[1]) and (token != m[1] or token[0] in "$_" or token[1:2] not in "0123456789"):
-            return (Operand("function", name=m[1]),)
-    return (Operand("unknown", name=token),)
+    return (Operand("unknown", name=token.strip("`()")),)
 
 
 def _number(kind: str, text: str) -> int:

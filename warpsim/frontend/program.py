@@ -18,16 +18,20 @@ class Operand:
 
     - ``reg`` / ``ureg``: `index`; 255 is RZ / URZ; `width64` where printed as `R4.64`
     - ``pred`` / ``upred``: `index` 0-7, 7 is PT / UPT; `invert` for `!`
-    - ``imm``: `value`, the raw 32 bits from the encoding (unsigned; signs already applied by the assembler)
-    - ``const``: bank `bank` at byte `value` (+ register `index` or uniform register where `index` is not None)
-    - ``addr``: memory address: `index` base register or None, `width64`, `uindex` uniform register or None,
-      `value` signed byte offset, `scale` 1, 4, 8 or 16
-    - ``desc``: memory descriptor, no influence on the address
+    - ``imm``: `value`, the raw 32 bits from the encoding (unsigned; signs already applied by the assembler); the two
+      printed halves of an fp16 pair are one operand, the first in the high half
+    - ``const``: bank `bank` at byte `value` (+ register `index` or uniform register `uindex` where not None)
+    - ``addr``: memory address: `index` base register or None (also for RZ), `width64`, `uindex` uniform register or
+      None, `value` signed byte offset, `scale` 1, 4, 8 or 16; suffixes of the registers are in `modifiers` (``U32``;
+      ``UR.64`` for the uniform one)
+    - ``desc``: memory descriptor, before its address; no influence on it
     - ``special``: `name` of the special register
-    - ``label``: `value` target as instruction index; ``function``: `name`
+    - ``label``: `value` target as instruction index; ``function``: `name`, `value` its first
+      instruction, -1 where it is not in the program
     - ``barrier``: convergence barrier B`index`
     - ``scoreboard``: SB`index`
     - ``predset``: PR, all predicates (P2R, R2P)
+    - ``unknown``: `name` as printed (descriptors of tensor-core and bulk-copy instructions)
 
     `negate` is `-`, `invert` is `~` or `!`, `absolute` is `|x|`; `modifiers` are the suffixes
     (``H0_H0``, ``H1_H1``, ``B1``, ``F32`` ...) without `reuse`.
@@ -86,9 +90,11 @@ class Program:
     """One kernel of a cubin, ready to execute.
 
     `banks` holds constant banks 2, 3 and 4 as they are in the cubin (bank 0 is made at launch; bank 4 gets
-    the addresses of `globals_` from `relocations`: (bank 4 offset, offset within globals)). `shared` is the
-    static shared size in bytes without the reserved part, which is `reserved_shared`. `local` is the bytes of
-    local memory (stack) a thread needs. `functions` maps local device functions to their first instruction
+    the addresses of `globals_` from `relocations`: (bank 4 offset, offset within globals)). `pointers` are 64-bit
+    addresses of globals that initial values hold: (bank 3, or -1 for `globals_`; offset; offset within globals).
+    `externals` names the driver's functions (vprintf, __assertfail) whose address belongs at an offset of bank 4.
+    `shared` is the static shared size in bytes without the reserved part, which is `reserved_shared`. `local` is the
+    bytes of local memory (stack) a thread needs. `functions` maps local device functions to their first instruction
     index when a CALL names one (they lie in `instructions` too). `branch_targets` maps the index of a BRX
     instruction to its possible targets.
     """
@@ -108,6 +114,8 @@ class Program:
     banks: dict[int, bytes] = field(default_factory=dict)
     globals_: bytes = b""
     relocations: tuple[tuple[int, int], ...] = ()
+    pointers: tuple[tuple[int, int, int], ...] = ()
+    externals: tuple[tuple[int, str], ...] = ()
     functions: dict[str, int] = field(default_factory=dict)
     branch_targets: dict[int, tuple[int, ...]] = field(default_factory=dict)
     compiler: str = ""  # "NVRTC 13.0.88"

@@ -9,15 +9,17 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from warpsim.errors import InputError, KernelError, UnsupportedError
+from warpsim.errors import InputError, UnsupportedError
 from warpsim.frontend import cache, nvrtc
-from warpsim.frontend.cubin import ADDRESS64, Cubin, Section
+from warpsim.frontend.cubin import ADDRESS64, DEFAULT_STACK, Cubin
+from warpsim.frontend.lines import line_table, user_rows
 from warpsim.frontend.operands import parse_guard, parse_operands
-from warpsim.frontend.program import Instruction, Operand, Parameter, Program
+from warpsim.frontend.program import Instruction, Parameter, Program
 
 __all__ = ["decode", "disassemble", "load_program", "program_from_cubin", "ship"]
 
@@ -131,13 +133,14 @@ def decode(listing: Listing, name: str, filename: str) -> Program:
     """The program of a listing; `name` is the entry as C++ writes it, `filename` that of the source."""
     encodings = bytes.fromhex(listing["encodings"])
     functions: dict[str, int] = listing["functions"]
+    places = {**functions, listing["entry"]: 0}
     lines = {index: (line, file) for index, line, file in listing["lines"]}
     line = (0, 0)
     instructions = []
     for index, text in enumerate(listing["code"]):
         line = lines.get(index, line)
         word = int.from_bytes(encodings[16 * index : 16 * index + 16], "little")
-        instructions.append(_instruction(index, text, word, line, functions))
+        instructions.append(_instruction(index, text, word, line, places))
     files = [filename if file == nvrtc.MAIN and filename else file for file in listing["files"]]
     data = bytes.fromhex(listing["globals"][0])
     return Program(
@@ -156,6 +159,8 @@ def decode(listing: Listing, name: str, filename: str) -> Program:
         banks={int(bank): bytes.fromhex(content) for bank, content in listing["banks"].items()},
         globals_=data + bytes(listing["globals"][1] - len(data)),
         relocations=tuple((a, b) for a, b in listing["relocations"]),
+        pointers=tuple((a, b, c) for a, b, c in listing["pointers"]),
+        externals=tuple((a, b) for a, b in listing["externals"]),
         functions=functions,
         branch_targets={int(k): tuple(v) for k, v in listing["branch_targets"].items()},
         compiler=listing["compiler"],
@@ -163,18 +168,15 @@ def decode(listing: Listing, name: str, filename: str) -> Program:
     )
 
 
-def _instruction(
-    index: int, text: str, word: int, line: tuple[int, int], functions: Mapping[str, int]
-) -> Instruction:
+def _instruction(index: int, text: str, word: int, line: tuple[int, int], places: Mapping[str, int]) -> Instruction:
     guard, _, rest = text.partition(" ") if text.startswith("@") else ("", "", text)
     opcode, _, tail = rest.partition(" ")
     base, *suffixes = opcode.split(".")
     modifiers = tuple(suffixes)
     operands = parse_operands(base, modifiers, tail, word)
-    if any(o.kind == "function" for o in operands):
+    if base in ("CALL", "RET"):
         operands = tuple(
-            Operand("function", name=o.name, value=functions.get(o.name, 0)) if o.kind == "function" else o
-            for o in operands
+            replace(o, kind="function", value=places.get(o.name, -1)) if o.kind == "unknown" else o for o in operands
         )
     control = word >> 105
     return Instruction(
@@ -196,11 +198,11 @@ def _instruction(
 
 
 def _run(tool: str, cubin: bytes) -> list[Any]:
-    """nvdisasm's JSON for a cubin: header, functions, file table."""
+    """nvdisasm's JSON for a cubin: header and functions."""
     with tempfile.TemporaryDirectory(prefix="warpsim-") as place:
         path = Path(place, "kernel.cubin")
         path.write_bytes(cubin)
-        done = subprocess.run([tool, "-json", "-g", str(path)], capture_output=True, check=False)
+        done = subprocess.run([tool, "-json", str(path)], capture_output=True, check=False)
     if done.returncode:
         message = " ".join(done.stderr.decode(errors="replace").split())
         raise UnsupportedError(f"nvdisasm {disassembler()[1]} cannot read this cubin: {message}")
@@ -214,7 +216,10 @@ def _listing(cubin: Cubin, document: list[Any], entry: str) -> Listing:
     version = document[0]["SM"]["version"]
     arch = version["major"] * 10 + version["minor"]
     function = next(f for f in document[1] if f["function-name"] == entry)
-    code, lines = _code(function["sass-instructions"])
+    code = _code(function["sass-instructions"])
+    functions = {name: offset // 16 for name, offset in cubin.functions(entry).items()}
+    files, rows = line_table(cubin)
+    lines = user_rows(rows.get(entry, ()), files, nvrtc.include_directories())
     info = cubin.kernel_info(entry)
     reserved = RESERVED_SHARED if arch >= 90 else 0
     content, starts = cubin.globals_()
@@ -223,60 +228,73 @@ def _listing(cubin: Cubin, document: list[Any], entry: str) -> Listing:
         "3": cubin.data(".nv.constant3"),
         "4": cubin.data(".nv.constant4"),
     }
-    relocations = []
-    for offset, kind, symbol, addend in cubin.relocations(".nv.constant4"):
-        if kind != ADDRESS64 or symbol.section not in starts:
-            raise UnsupportedError(f"{entry}: constant bank 4 holds the address of {symbol.name!r}, which is not known")
-        relocations.append((offset, starts[symbol.section] + symbol.value + addend))
+    relocations, pointers, externals = [], [], []
+    for bank, section in ((4, ".nv.constant4"), (3, ".nv.constant3"), (-1, ".nv.global.init")):
+        for offset, kind, symbol, addend in cubin.relocations(section):
+            target = starts.get(symbol.section, 0) + symbol.value + addend
+            if kind in ADDRESS64 and symbol.section in starts and bank == 4:
+                relocations.append((offset, target))
+            elif kind in ADDRESS64 and symbol.section in starts:
+                pointers.append((bank, offset, target))
+            elif bank == 4:
+                externals.append((offset, symbol.name))
     return {
         "format": FORMAT,
         "arch": arch,
         "entry": entry,
         "code": code,
         "encodings": cubin.data(f".text.{entry}")[: 16 * len(code)].hex(),
-        "lines": lines,
-        "files": _files(document),
+        "lines": [(pc // 16, line, file) for pc, line, file in lines if pc < 16 * len(code)],
+        "files": [nvrtc.MAIN if os.path.basename(file) == nvrtc.MAIN else file for file in files],
         "parameters": info.parameters,
         "parameter_base": info.parameter_base,
         "registers": info.registers,
         "shared": max(0, cubin.size(f".nv.shared.{entry}") - reserved),
         "reserved_shared": reserved,
-        "local": info.frame,
+        "local": max(info.frame, DEFAULT_STACK) if _recursive(code, functions) else info.frame,
         "max_threads": info.max_threads,
         "banks": {bank: data.hex() for bank, data in banks.items() if data},
         "globals": (content.rstrip(b"\0").hex(), len(content)),
         "relocations": relocations,
-        "functions": {name: offset // 16 for name, offset in cubin.functions(entry).items()},
+        "pointers": pointers,
+        "externals": externals,
+        "functions": functions,
         "branch_targets": {pc // 16: [t // 16 for t in targets] for pc, targets in info.branch_targets.items()},
     }
 
 
-def _code(instructions: list[dict[str, Any]]) -> tuple[list[str], list[tuple[int, int, int]]]:
-    """Printed instructions without the padding at the end, and where the source line changes: (index, line, file)."""
+def _code(instructions: list[dict[str, Any]]) -> list[str]:
+    """Printed instructions without the padding at the end."""
     code: list[str] = []
-    lines: list[tuple[int, int, int]] = []
-    for index, item in enumerate(instructions):
+    for item in instructions:
         guard, operands = item.get("predicate", ""), item.get("operands", "")
         if guard and not guard.startswith("@"):  # P2R and R2P: PR is an operand
             first, _, others = operands.partition(",")
             operands = f"{guard},{operands}" if item["opcode"].startswith("R2P") else f"{first},{guard},{others}"
             guard = ""
         code.append(f"{guard} {item['opcode']} {operands}".strip())
-        if "source-line" in item:
-            lines.append((index, item["source-line"], item.get("source-file-id", 0)))
     while code and code[-1] == "NOP":
         code.pop()
-    return code, [change for change in lines if change[0] < len(code)]
+    return code
 
 
-def _files(document: list[Any]) -> list[str]:
-    """The source files that lines refer to."""
-    table = document[2] if len(document) > 2 else {}
-    directories = table.get("directories", [])
-    files = []
-    for file in table.get("files", []):
-        name = file["file"]
-        if name != nvrtc.MAIN and not os.path.isabs(name) and file.get("dir-idx", -1) < len(directories):
-            name = os.path.join(directories[file["dir-idx"]], name) if "dir-idx" in file else name
-        files.append(name)
-    return files
+def _recursive(code: list[str], functions: Mapping[str, int]) -> bool:
+    """Whether a device function can call itself: then the cubin does not know how deep the stack gets."""
+    starts = sorted((start, name) for name, start in functions.items())
+    calls: dict[str, set[str]] = {name: set() for name in functions}
+    for number, (start, name) in enumerate(starts, 1):
+        for text in code[start : starts[number][0] if number < len(starts) else None]:
+            target = text.rpartition(" ")[2]
+            if " CALL." in f" {text}" and target in functions:
+                calls[name].add(target)
+    for name in functions:
+        reached: set[str] = set()
+        pending = list(calls[name])
+        while pending:
+            target = pending.pop()
+            if target not in reached:
+                reached.add(target)
+                pending += calls[target]
+        if name in reached:
+            return True
+    return False
