@@ -1,0 +1,152 @@
+"""A warp's state in memory, and how its lanes part and meet again.
+
+A warp runs as *splits*: a program counter and the lanes that share it. One split runs; the others are ready, on a stack, or wait.
+BSYNC waits for all lanes of a convergence barrier that have not exited, WARPSYNC for those of a mask; each arriving split issues its
+own BSYNC, which the counters count. Native code handles the common cases itself and calls `diverge` for the rest.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import carray, cfunc, njit, types
+
+from warpsim.frontend.memory import BAD_TARGET, C_LEADERS, C_STATE, C_STATE_STRIDE, DEADLOCK, fail, i32, i64
+
+# State of a warp, in 32-bit words; what follows HEADER depends on the kernel.
+PC, ACTIVE, EXITED, DEPTH, WAITS, BAR_ID, BAR_THREADS, BAR_VOTE, BUDGET_WORD, BAR_MODE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 10
+BARRIERS, STACK, WAITING = 16, 32, 160
+PREDICATES, PREDICATES_UNKNOWN, UPREDICATES, UPREDICATES_UNKNOWN = 288, 296, 304, 312
+HEADER = 320
+VOTE_NONE, VOTE_COUNT, VOTE_AND, VOTE_OR = range(4)
+FINISHED = -1  # pc of a warp all of whose lanes have exited
+
+NEXT, ARRIVE, WARP, JUMP, RELEASE = range(5)
+
+
+@njit
+def _remove(s, w):  # type: ignore[no-untyped-def]
+    s[WAITS] -= 1
+    last = WAITING + 4 * s[WAITS]
+    for k in range(4):
+        s[WAITING + 4 * w + k] = s[last + k]
+
+
+@njit
+def _open(s, w):  # type: ignore[no-untyped-def]
+    """Lanes for which entry w still waits."""
+    return s[WAITING + 4 * w + 3] & ~s[EXITED] & ~s[WAITING + 4 * w + 1]
+
+
+@njit
+def _next(context, row, s):  # type: ignore[no-untyped-def]
+    """Go on with a ready split, else with one whose wait is over."""
+    if s[DEPTH] > 0:
+        s[DEPTH] -= 1
+        s[PC] = s[STACK + 2 * s[DEPTH]]
+        s[ACTIVE] = s[STACK + 2 * s[DEPTH] + 1]
+        return 0
+    for w in range(s[WAITS]):
+        if _open(s, w) == 0:
+            s[PC] = s[WAITING + 4 * w]
+            s[ACTIVE] = s[WAITING + 4 * w + 1]
+            _remove(s, w)
+            return 0
+    if s[WAITS] == 0:
+        s[PC] = FINISHED
+        s[ACTIVE] = 0
+        return 0
+    # __syncwarp at several places: they meet when together they are all lanes of the mask.
+    for w in range(s[WAITS]):
+        if s[WAITING + 4 * w + 2] < 0:
+            need = s[WAITING + 4 * w + 3]
+            arrived = np.int32(0)
+            for v in range(s[WAITS]):
+                if s[WAITING + 4 * v + 2] < 0 and s[WAITING + 4 * v + 3] == need:
+                    arrived |= s[WAITING + 4 * v + 1]
+            if need & ~s[EXITED] & ~arrived == 0:
+                v = 0
+                while v < s[WAITS]:
+                    if s[WAITING + 4 * v + 2] < 0 and s[WAITING + 4 * v + 3] == need:
+                        s[STACK + 2 * s[DEPTH]] = s[WAITING + 4 * v]
+                        s[STACK + 2 * s[DEPTH] + 1] = s[WAITING + 4 * v + 1]
+                        s[DEPTH] += 1
+                        _remove(s, v)
+                    else:
+                        v += 1
+                return _next_ready(s)
+    return fail(context, DEADLOCK, 0, 0, 0, row, 0)
+
+
+@njit
+def _next_ready(s):  # type: ignore[no-untyped-def]
+    s[DEPTH] -= 1
+    s[PC] = s[STACK + 2 * s[DEPTH]]
+    s[ACTIVE] = s[STACK + 2 * s[DEPTH] + 1]
+    return 0
+
+
+@njit
+def _arrive(context, row, s, resume, mask, barrier, required):  # type: ignore[no-untyped-def]
+    place = -1
+    for w in range(s[WAITS]):
+        if s[WAITING + 4 * w] == resume and s[WAITING + 4 * w + 2] == barrier:
+            place = w
+            break
+    if place < 0:
+        place = s[WAITS]
+        s[WAITS] += 1
+        s[WAITING + 4 * place] = resume
+        s[WAITING + 4 * place + 1] = 0
+        s[WAITING + 4 * place + 2] = barrier
+    s[WAITING + 4 * place + 1] |= mask
+    s[WAITING + 4 * place + 3] = required | s[WAITING + 4 * place + 1]
+    if _open(s, place) == 0:
+        s[PC] = resume
+        s[ACTIVE] = s[WAITING + 4 * place + 1]
+        _remove(s, place)
+        return 0
+    return _next(context, row, s)
+
+
+@cfunc(types.int64(types.int64, types.int64, types.int64, types.int64, types.int32, types.CPointer(types.int64)), cache=True)
+def diverge(context, row, kind, argument, mask, targets):  # type: ignore[no-untyped-def]
+    """Choose the split to run next, into the warp's PC and ACTIVE; 0, or 1 for an error.
+
+    NEXT: the running split is over. ARRIVE: its lanes `mask` reach a BSYNC of barrier `argument & 15`, to go on at block `argument >> 4`.
+    WARP: a WARPSYNC of the lanes targets[0], to go on at block `argument`. JUMP: each lane goes on at byte offset targets[lane].
+    RELEASE: lanes `mask` leave barrier `argument` (BREAK).
+    """
+    c = i64(context)
+    s = i32(c[C_STATE] + row * c[C_STATE_STRIDE])
+    if kind == ARRIVE:
+        barrier = np.int32(argument & 15)
+        return _arrive(context, row, s, np.int32(argument >> 4), mask, barrier, s[BARRIERS + barrier])
+    if kind == WARP:
+        return _arrive(context, row, s, np.int32(argument), mask, np.int32(-1), np.int32(np.uint32(carray(targets, 1, np.int64)[0] & 0xFFFFFFFF)))
+    if kind == RELEASE:
+        s[BARRIERS + argument] &= ~mask
+        for w in range(s[WAITS]):
+            if s[WAITING + 4 * w + 2] == argument:
+                s[WAITING + 4 * w + 3] &= ~mask
+        return 0
+    if kind == JUMP:
+        leaders = i32(c[C_LEADERS])
+        t = carray(targets, 32, np.int64)
+        left = np.uint32(mask)
+        while left != np.uint32(0):
+            lane = 0
+            while not (left >> np.uint32(lane)) & np.uint32(1):
+                lane += 1
+            together = np.uint32(0)
+            for other in range(32):
+                if (left >> np.uint32(other)) & np.uint32(1) and t[other] == t[lane]:
+                    together |= np.uint32(1) << np.uint32(other)
+            block = np.int32(-1) if t[lane] < 0 or t[lane] & 15 else leaders[t[lane] >> 4]
+            if block < 0:
+                return fail(context, BAD_TARGET, argument, lane, t[lane], row, 0)
+            s[STACK + 2 * s[DEPTH]] = block
+            s[STACK + 2 * s[DEPTH] + 1] = np.int32(together)
+            s[DEPTH] += 1
+            left &= ~together
+    return _next(context, row, s)
+

@@ -1,0 +1,467 @@
+"""The SIMT executor: runs every CTA of a launch from its SASS and says what each warp asks of memory.
+
+    executor = Executor(launch, program, gpu)
+    executor.run()                        # count: execute all CTAs, no traces
+    executor.open(slots); executor.start(ctas, slots); executor.refill(slots)     # `trace.WarpSource`, for the machine
+
+A CTA runs warp by warp between barriers. Registers, shared memory and rings of a CTA belong to its *slot*, so it
+can stop when its rings are full and go on later. After the run `stats`, `executed` and `lanes` hold the counters, `arrays` the buffers.
+Raises KernelError for what the kernel does wrong, naming source line, thread and address.
+"""
+
+from __future__ import annotations
+
+import mmap
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import carray, njit, types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from warpsim.errors import KernelError
+from warpsim.frontend import blocks, memory as mem
+from warpsim.frontend import divergence as dv
+from warpsim.frontend.faults import explain
+from warpsim.frontend.lanes import SPECIAL
+from warpsim.frontend.native import compile_native
+from warpsim.frontend.program import Program
+from warpsim.frontend.trace import Rings
+
+if TYPE_CHECKING:
+    from warpsim.gpu import Gpu
+    from warpsim.launch import Launch
+
+__all__ = ["Executor"]
+
+VERSION = "3"  # of the emitted code; a change invalidates cached native code
+BUDGET = 1 << 31  # warp instructions a warp may execute before the kernel counts as endless
+GLOBALS_ADDRESS = 0x7E00_0000_0000  # of __device__ variables
+SHARED_WINDOW, LOCAL_WINDOW = 0x10000, 0x10001  # high words of generic addresses
+_RUN = 5  # status of a warp that can run, beside those of `blocks`
+
+# Context words of the slots' own, after those of `memory`.
+_SLOT_CTA, _STATUS, _DONE, _ARRIVALS, _ENTRY, _END_BLOCK, _GRID, _BLOCK_THREADS, _CTAID, _UNKNOWN_FROM, _UNKNOWN_WORDS, _BUDGET = range(
+    mem.C_SIZE, mem.C_SIZE + 12
+)
+_SIZE = mem.C_SIZE + 12
+
+
+@intrinsic
+def _call(typingctx, function, context, row):  # type: ignore[no-untyped-def]
+    signature = types.int64(types.int64, types.int64, types.int64)
+
+    def codegen(_context, builder, _signature, arguments):  # type: ignore[no-untyped-def]
+        from llvmlite import ir
+
+        word = ir.IntType(64)
+        pointer = builder.inttoptr(arguments[0], ir.FunctionType(word, [word, word]).as_pointer())
+        return builder.call(pointer, arguments[1:])
+
+    return signature, codegen
+
+
+@njit(cache=True)
+def _begin(c, cta, slot):  # type: ignore[no-untyped-def]
+    """Put a CTA into a slot: registers known, rings empty, shared memory unwritten, the warps at instruction 0."""
+    warps = c[mem.C_WARPS]
+    grid_x, grid_y = mem.i64(c[_GRID])[0], mem.i64(c[_GRID])[1]
+    x, y, z = cta % grid_x, cta // grid_x % grid_y, cta // (grid_x * grid_y)
+    mem.i64(c[_SLOT_CTA])[slot] = cta
+    threads = c[_BLOCK_THREADS]
+    for w in range(warps):
+        row = slot * warps + w
+        s = mem.i32(c[mem.C_STATE] + row * c[mem.C_STATE_STRIDE])
+        live = min(threads - 32 * w, 32)
+        mask = np.int32(np.uint32((np.int64(1) << live) - 1))
+        for k in range(dv.BARRIERS + 16):
+            s[k] = 0
+        for k in range(dv.PREDICATES, dv.HEADER):
+            s[k] = 0
+        s[dv.ACTIVE] = mask
+        s[dv.EXITED] = ~mask
+        mem.i64(c[mem.C_STATE] + row * c[mem.C_STATE_STRIDE] + 4 * dv.BUDGET_WORD)[0] = c[_BUDGET]
+        at = c[_CTAID]
+        s[at], s[at + 1], s[at + 2] = x, y, z
+        for k in range(c[_UNKNOWN_FROM], c[_UNKNOWN_FROM] + c[_UNKNOWN_WORDS]):
+            s[k] = 0
+        mem.i64(c[_STATUS])[row] = _RUN
+        mem.u8(c[_DONE])[row] = 0
+        mem.i64(c[mem.C_BLOCK_HEAD])[row] = 0
+        mem.i64(c[mem.C_BLOCK_TAIL])[row] = 0
+        mem.i64(c[mem.C_WORD_HEAD])[row] = 0
+        mem.i64(c[mem.C_WORD_TAIL])[row] = 0
+        if c[mem.C_LOCAL_BYTES]:
+            hidden = mem.u8(c[mem.C_LOCAL_UNKNOWN] + row * c[mem.C_LOCAL_BYTES] * 8)
+            for k in range(c[mem.C_LOCAL_BYTES] * 8):
+                hidden[k] = 0
+    words = c[mem.C_WORD_STRIDE]
+    if c[mem.C_SHARED_SIZE]:
+        written = mem.u32(c[mem.C_WRITTEN] + slot * words * 4)
+        read = mem.u32(c[mem.C_READ] + slot * words * 4)
+        hidden = mem.u8(c[mem.C_SHARED_UNKNOWN] + slot * words)
+        for k in range(words):
+            written[k] = 0
+            read[k] = 0
+            hidden[k] = 0
+    mem.i64(c[mem.C_EPOCH])[slot] = 1
+    arrivals = mem.i64(c[_ARRIVALS])
+    for k in range(16):
+        arrivals[slot * 16 + k] = 0
+
+
+@njit(cache=True)
+def _release(c, slot):  # type: ignore[no-untyped-def]
+    """Open the CTA barriers that all the warps they wait for have reached; whether there was one."""
+    warps = c[mem.C_WARPS]
+    status = mem.i64(c[_STATUS])
+    live = 0
+    for w in range(warps):
+        live += status[slot * warps + w] != blocks.DONE
+    opened = False
+    for w in range(warps):
+        row = slot * warps + w
+        if status[row] != blocks.WAIT:
+            continue
+        s = mem.i32(c[mem.C_STATE] + row * c[mem.C_STATE_STRIDE])
+        barrier = s[dv.BAR_ID]
+        need = live if s[dv.BAR_THREADS] == 0 else s[dv.BAR_THREADS] // 32
+        here = mem.i64(c[_ARRIVALS])[slot * 16 + barrier]
+        for v in range(warps):
+            t = mem.i32(c[mem.C_STATE] + (slot * warps + v) * c[mem.C_STATE_STRIDE])
+            here += status[slot * warps + v] == blocks.WAIT and t[dv.BAR_ID] == barrier
+        if here < need:
+            continue
+        count, every, some = 0, 1, 0
+        for v in range(warps):
+            t = mem.i32(c[mem.C_STATE] + (slot * warps + v) * c[mem.C_STATE_STRIDE])
+            if status[slot * warps + v] == blocks.WAIT and t[dv.BAR_ID] == barrier:
+                status[slot * warps + v] = _RUN
+                vote = np.uint32(t[dv.BAR_VOTE])
+                for lane in range(32):
+                    count += (vote >> np.uint32(lane)) & np.uint32(1)
+                every = every and t[dv.BAR_VOTE] == t[dv.ACTIVE]
+                some = some or vote != np.uint32(0)
+        votes = mem.i64(c[mem.C_VOTES])
+        if s[dv.BAR_MODE] != dv.VOTE_NONE:
+            votes[slot * 4] = count
+            votes[slot * 4 + 1] = every if s[dv.BAR_MODE] == dv.VOTE_AND else some
+        mem.i64(c[_ARRIVALS])[slot * 16 + barrier] = 0
+        mem.i64(c[mem.C_EPOCH])[slot] += 1
+        opened = True
+    return opened
+
+
+@njit(cache=True)
+def _advance(context, slot):  # type: ignore[no-untyped-def]
+    """Run the CTA in a slot until it is done or its rings are full; 0, or 1 for an error."""
+    c = carray(mem._pointer(context), _SIZE, np.int64)
+    warps = c[mem.C_WARPS]
+    status = mem.i64(c[_STATUS])
+    for w in range(warps):
+        if status[slot * warps + w] == blocks.FULL:
+            status[slot * warps + w] = _RUN
+    while True:
+        for w in range(warps):
+            row = slot * warps + w
+            while status[row] == _RUN:
+                result = _call(c[_ENTRY], context, row)
+                if result == blocks.ERROR:
+                    return 1
+                if result == blocks.DONE:
+                    mask = c[mem.C_BLOCKS_MASK]
+                    tails = mem.i64(c[mem.C_BLOCK_TAIL])
+                    mem.u16(c[mem.C_BLOCKS] + row * (mask + 1) * 2)[tails[row] & mask] = np.uint16(c[_END_BLOCK])
+                    tails[row] += 1
+                    mem.u8(c[_DONE])[row] = 1
+                if result == blocks.ARRIVED:
+                    s = mem.i32(c[mem.C_STATE] + row * c[mem.C_STATE_STRIDE])
+                    mem.i64(c[_ARRIVALS])[slot * 16 + s[dv.BAR_ID]] += 1
+                    mem.i64(c[mem.C_EPOCH])[slot] += 1
+                    result = _RUN
+                status[row] = result
+        if not _release(c, slot):
+            break
+    stuck = -1
+    for w in range(warps):
+        if status[slot * warps + w] == blocks.FULL:
+            return 0
+        if status[slot * warps + w] == blocks.WAIT:
+            stuck = slot * warps + w
+    if stuck >= 0:
+        return mem.fail(context, mem.DEADLOCK, 0, 0, 0, stuck, 1)
+    return 0
+
+
+@njit(cache=True)
+def _start(context, ctas, slots):  # type: ignore[no-untyped-def]
+    c = carray(mem._pointer(context), _SIZE, np.int64)
+    for k in range(len(ctas)):
+        _begin(c, ctas[k], slots[k])
+        if _advance(context, slots[k]):
+            return 1
+    return 0
+
+
+@njit(cache=True)
+def _refill(context, slots):  # type: ignore[no-untyped-def]
+    for k in range(len(slots)):
+        if _advance(context, slots[k]):
+            return 1
+    return 0
+
+
+@njit(cache=True)
+def _count(context, first, last):  # type: ignore[no-untyped-def]
+    c = carray(mem._pointer(context), _SIZE, np.int64)
+    for cta in range(first, last):
+        _begin(c, cta, 0)
+        if _advance(context, 0):
+            return 1
+    return 0
+
+
+def _lazy(size: int) -> NDArray[np.uint8]:
+    """Zeroed memory that costs nothing where it is not touched."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+    return np.frombuffer(mmap.mmap(-1, max(size, 4096), flags=flags), np.uint8)
+
+
+def _aligned(size: int) -> NDArray[np.uint8]:
+    """Zeroed bytes at a multiple of 128."""
+    raw = np.zeros(size + 128, np.uint8)
+    start = -raw.ctypes.data % 128
+    return raw[start : start + size]
+
+
+class Executor:
+    """A launch in execution; see the module's text."""
+
+    def __init__(self, launch: Launch, program: Program, gpu: Gpu, *, budget: int = BUDGET, races: bool = True) -> None:
+        self.launch = launch
+        self.program = program
+        self.gpu = gpu
+        threads = launch.threads
+        self._check_launch()
+        self.ctas = launch.ctas
+        self.warps_per_cta = (threads + 31) // 32
+        self.instructions = len(program.instructions)
+        self.code = blocks.build(program)
+        self.operations = self.code.operations
+        self.block_first, self.block_count = self.code.block_first, self.code.block_count
+        entry = compile_native(partial(str, self.code.ir), VERSION + program.key, "run_warp")
+        self._hold: list[NDArray[np.generic]] = []
+        self.context = np.zeros(_SIZE, np.int64)
+        c = self.context
+        self.executed = self._array(len(self.code.blocks), mem.C_EXECUTED)
+        self.lanes = self._array(len(self.code.blocks), mem.C_LANES)
+        self.stats = self._array((self.instructions, mem.S_SIZE), mem.C_STATS)
+        self.fp_lanes = self._array(self.instructions, mem.C_FP_LANES)
+        self.notes = self._array(self.instructions, mem.C_NOTES)
+        self.error = self._array(mem.E_SIZE, mem.C_ERROR)
+        accesses = np.ascontiguousarray(self.code.accesses if len(self.code.accesses) else np.zeros((1, mem.O_SIZE), np.int64))
+        self._point(mem.C_OPS, accesses)
+        self.origin = self._array(max(len(accesses), 1), mem.C_ORIGIN)
+        self.origin[:] = -1
+        self._point(mem.C_LEADERS, self.code.leaders)
+        self._point(mem.C_BANK_MASKS, np.array(gpu.l1.tag_bank_masks, np.int64))
+        self._array(mem.LINES + 8, mem.C_LINES)
+        self._array(2 * mem.OUT, mem.C_OUT)
+        self._array(mem.SCRATCH, mem.C_RULES)
+        self._array(32, mem.C_OFFSETS)
+        c[mem.C_ACCESS], c[mem.C_DIVERGE] = mem.access.address, dv.diverge.address
+        c[mem.C_WARPS] = self.warps_per_cta
+        c[mem.C_SHARED_OFFSET] = program.reserved_shared
+        c[mem.C_SHARED_SIZE] = program.shared + launch.dynamic_shared
+        c[mem.C_SHARED_WINDOW], c[mem.C_LOCAL_WINDOW] = SHARED_WINDOW, LOCAL_WINDOW
+        c[mem.C_RACES] = races
+        self._local = (program.local + 15) // 16 * 16
+        c[mem.C_LOCAL_BYTES] = self._local
+        c[_ENTRY], c[_END_BLOCK], c[_BUDGET] = entry, self.code.end_block, budget
+        c[_BLOCK_THREADS] = threads
+        self._point(_GRID, np.array(launch.grid, np.int64))
+        layout = self.code.layout
+        c[mem.C_STATE_STRIDE] = layout.size
+        c[_CTAID] = layout.special // 4 + SPECIAL["SR_CTAID.X"][1]
+        c[_UNKNOWN_FROM] = layout.uregs // 4
+        c[_UNKNOWN_WORDS] = (layout.regs_unknown - layout.uregs) // 4 + layout.registers
+        self._place_buffers()
+        self._place_constants()
+        self.rings: Rings
+        self._slots = 0
+
+    # Memory that the native code sees
+
+    def _point(self, index: int, array: NDArray[np.generic]) -> None:
+        self._hold.append(array)
+        self.context[index] = array.ctypes.data
+
+    def _array(self, shape: int | tuple[int, ...], index: int) -> NDArray[np.int64]:
+        array = np.zeros(shape, np.int64)
+        self._point(index, array)
+        return array
+
+    def _check_launch(self) -> None:
+        launch, program, gpu = self.launch, self.program, self.gpu
+        name = launch.entry
+        if launch.threads > program.max_threads:
+            raise KernelError(f"kernel '{name}' is compiled for at most {program.max_threads} threads a CTA (__launch_bounds__), the launch has {launch.threads}")
+        if launch.threads > gpu.sm.max_threads_per_cta:
+            raise KernelError(f"kernel '{name}': {launch.threads} threads a CTA, {gpu.name} allows {gpu.sm.max_threads_per_cta}")
+        most = gpu.shared.max_per_cta_kib * 1024
+        total = program.shared + launch.dynamic_shared
+        if total > most:
+            raise KernelError(f"kernel '{name}': {total} bytes of shared memory a CTA, {gpu.name} allows {most}")
+        if launch.dynamic_shared and total > 48 * 1024 and not launch.opt_in_shared:
+            raise KernelError(
+                f"kernel '{name}': {total} bytes of shared memory a CTA are over 49152; set opt_in_shared = true under [launch] "
+                "(cudaFuncAttributeMaxDynamicSharedMemorySize on the GPU)"
+            )
+
+    def _place_buffers(self) -> None:
+        program = self.program
+        rows = []
+        self.arrays: dict[str, NDArray[np.generic] | None] = {}
+        self.buffer_names: list[str] = []
+        for buffer in self.launch.allocations:
+            data = buffer.data
+            if data is not None and not data.flags.c_contiguous:
+                raise KernelError(f"buffer '{buffer.name}' is not contiguous")
+            self.arrays[buffer.name] = data
+            rows.append((buffer.name, buffer.address, buffer.bytes, data))
+        if program.globals_:
+            data = np.frombuffer(bytearray(program.globals_), np.uint8)
+            rows.append(("__device__ variables", GLOBALS_ADDRESS, len(program.globals_), data))
+        table = np.zeros((max(len(rows), 1), mem.B_SIZE), np.int64)
+        table[:, mem.B_LOW] = 1 << 62
+        self.read_bits, self.write_bits = [], []
+        for k, (name, address, size, data) in enumerate(rows):
+            self.buffer_names.append(name)
+            table[k, mem.B_BASE], table[k, mem.B_END] = address, address + size
+            if data is not None:
+                self._hold.append(data)
+                table[k, mem.B_DATA] = data.ctypes.data
+                shadow = _lazy(size // 4 + 8)
+                self._hold.append(shadow)
+                table[k, mem.B_SHADOW] = shadow.ctypes.data
+            for column, keep in ((mem.B_READ_BITS, self.read_bits), (mem.B_WRITE_BITS, self.write_bits)):
+                bits = _lazy((size // 128 + 2) * 4)
+                keep.append(bits)
+                table[k, column] = bits.ctypes.data
+        self.buffers = table
+        self._point(mem.C_BUFFERS, table)
+        self.context[mem.C_BUFFER_COUNT] = len(rows)
+
+    def _place_constants(self) -> None:
+        program, launch = self.program, self.launch
+        parameters = launch.pack(program.parameters, entry=program.entry)
+        blackwell = program.arch >= 100
+        bank = np.zeros(max(program.parameter_base + len(parameters), 0x400) + 64, np.uint8)
+        words = bank.view(np.uint32)
+        block_at, grid_at = (0x360, 0x36C + 4) if blackwell else (0x0, 0xC)
+        if blackwell:
+            grid_at = 0x370
+        for k in range(3):
+            words[block_at // 4 + k] = launch.block[k]
+            words[grid_at // 4 + k] = launch.grid[k]
+        words[(0x37C if blackwell else 0x28) // 4] = self._local
+        words[(0x2F8 if blackwell else 0x20) // 4 + 1] = LOCAL_WINDOW
+        if program.arch < 90:
+            words[0x18 // 4 + 1] = SHARED_WINDOW
+        words[(0x2AC if blackwell else 0x2C) // 4] = launch.dynamic_shared
+        words[(0x2D0 if blackwell else 0x10C) // 4] = self.gpu.sm.count
+        bank[program.parameter_base : program.parameter_base + len(parameters)] = np.frombuffer(parameters, np.uint8)
+        images = [bank, *(np.frombuffer(bytearray(program.banks.get(k, b"") or bytes(8)), np.uint8) for k in range(1, 5))]
+        for offset, target in program.relocations:
+            images[4][offset : offset + 8] = np.frombuffer((GLOBALS_ADDRESS + target).to_bytes(8, "little"), np.uint8)
+        self._hold.extend(images)
+        self._point(mem.C_CBANK, np.array([image.ctypes.data for image in images], np.int64))
+        self._point(mem.C_CBANK_SIZE, np.array([image.size for image in images], np.int32))
+
+    # The machine's side
+
+    def open(self, slots: int, *, trace: bool = True) -> None:
+        """Make state and rings for that many CTA slots."""
+        c = self.context
+        warps = self.warps_per_cta
+        rows = slots * warps
+        self._slots = slots
+        word_room = max(256, 1 << (2 * self.code.words - 1).bit_length()) if trace else 256
+        block_room = 256
+        self.rings = Rings(
+            blocks=np.zeros((rows, block_room), np.uint16),
+            block_head=np.zeros(rows, np.int64),
+            block_tail=np.zeros(rows, np.int64),
+            words=np.zeros((rows, word_room), np.uint64),
+            word_head=np.zeros(rows, np.int64),
+            word_tail=np.zeros(rows, np.int64),
+            done=np.zeros(rows, np.uint8),
+        )
+        r = self.rings
+        for index, array in (
+            (mem.C_BLOCKS, r.blocks), (mem.C_BLOCK_HEAD, r.block_head), (mem.C_BLOCK_TAIL, r.block_tail), (mem.C_WORDS, r.words),
+            (mem.C_WORD_HEAD, r.word_head), (mem.C_WORD_TAIL, r.word_tail), (_DONE, r.done),
+        ):  # fmt: skip
+            self._point(index, array)
+        c[mem.C_BLOCKS_MASK], c[mem.C_WORDS_MASK], c[mem.C_TRACE] = block_room - 1, word_room - 1, int(trace)
+        layout = self.code.layout
+        self._state = _aligned(rows * layout.size)
+        self._point(mem.C_STATE, self._state)
+        size = int(c[mem.C_SHARED_SIZE])
+        stride = (size + 127) // 128 * 128
+        words = stride // 4
+        c[mem.C_SHARED_STRIDE], c[mem.C_WORD_STRIDE] = stride, words
+        self._point(mem.C_SHARED_DATA, _aligned(slots * stride))
+        self._point(mem.C_WRITTEN, np.zeros(slots * words, np.uint32))
+        self._point(mem.C_READ, np.zeros(slots * words, np.uint32))
+        self._point(mem.C_SHARED_UNKNOWN, np.zeros(slots * words, np.uint8))
+        self._point(mem.C_LOCAL_DATA, _aligned(rows * self._local * 32))
+        self._point(mem.C_LOCAL_UNKNOWN, np.zeros(rows * self._local * 8, np.uint8))
+        self._array(slots, mem.C_EPOCH)
+        self._array(slots * 4, mem.C_VOTES)
+        self.slot_cta = self._array(slots, _SLOT_CTA)
+        self._array(rows, _STATUS)
+        self._array(slots * 16, _ARRIVALS)
+        self._special(rows)
+
+    def _special(self, rows: int) -> None:
+        """Fill the special registers that do not change from CTA to CTA."""
+        layout, launch = self.code.layout, self.launch
+        state = self._state.view(np.int32).reshape(rows, layout.size // 4)
+        special = state[:, layout.special // 4 :]
+        warps = self.warps_per_cta
+        thread = np.arange(warps * 32)
+        x, y, _ = launch.block
+        tids = {"X": thread % x, "Y": thread // x % y, "Z": thread // (x * y)}
+        for axis, tid in tids.items():
+            at = SPECIAL[f"SR_TID.{axis}"][1]
+            special[:, at : at + 32] = np.tile(tid.reshape(warps, 32), (rows // warps, 1))
+        fixed = {
+            "SR_NWARPID": warps, "SR_SMEMSZ": int(self.context[mem.C_SHARED_SIZE]), "SR_SWINHI": SHARED_WINDOW, "SR_LWINHI": LOCAL_WINDOW,
+            "SR_CgaSize": 1, "SR_NSMID": self.gpu.sm.count, "SR_VIRTUALSMCNT": self.gpu.sm.count, "SR_CTA_SIZE": launch.threads,
+        }  # fmt: skip
+        for k, axis in enumerate("XYZ"):
+            fixed[f"SR_NTID.{axis}"] = launch.block[k]
+            fixed[f"SR_NCTAID.{axis}"] = launch.grid[k]
+        for name, value in fixed.items():
+            special[:, SPECIAL[name][1]] = value
+        special[:, SPECIAL["SR_VIRTID"][1]] = np.tile(np.arange(warps), rows // warps)
+        special[:, SPECIAL["SR_WARPID"][1]] = np.tile(np.arange(warps), rows // warps)
+
+    def _settle(self, failed: int) -> None:
+        if failed:
+            raise explain(self)
+
+    def start(self, ctas: NDArray[np.int64], slots: NDArray[np.int64]) -> None:
+        """Begin these CTAs in these slots and run each as far as its rings go."""
+        self._settle(_start(self.context.ctypes.data, np.asarray(ctas, np.int64), np.asarray(slots, np.int64)))
+
+    def refill(self, slots: NDArray[np.int64]) -> None:
+        """Go on with the CTAs in these slots until their rings are full or they are done."""
+        self._settle(_refill(self.context.ctypes.data, np.asarray(slots, np.int64)))
+
+    def run(self, first: int = 0, last: int | None = None) -> None:
+        """Execute CTAs `first` to `last` - 1 (all) for their counts and data, without traces."""
+        self.open(1, trace=False)
+        self._settle(_count(self.context.ctypes.data, first, self.ctas if last is None else last))
