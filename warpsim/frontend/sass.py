@@ -17,13 +17,13 @@ from typing import Any
 from warpsim.errors import InputError, UnsupportedError
 from warpsim.frontend import cache, nvrtc
 from warpsim.frontend.cubin import ADDRESS64, DEFAULT_STACK, Cubin
-from warpsim.frontend.lines import line_table, user_rows
+from warpsim.frontend.lines import Row, line_table, user_rows
 from warpsim.frontend.operands import parse_guard, parse_operands
 from warpsim.frontend.program import Instruction, Parameter, Program
 
 __all__ = ["decode", "disassemble", "load_program", "program_from_cubin", "ship"]
 
-FORMAT = 1  # of a listing; a change invalidates cached ones
+FORMAT = 2  # of a listing; a change invalidates cached ones
 RESERVED_SHARED = 1024  # bytes that sm_90 and later keep at the start of a CTA's shared memory and count in its section
 SHIPPED = Path(__file__).parent / "disassembly"
 
@@ -116,9 +116,10 @@ def disassemble(cubin: bytes, entry: str, compiler: str = "") -> Listing:
             pass
     document = _run(tool, cubin)
     parsed = Cubin(cubin)
+    table = line_table(parsed)
     result: Listing = {}
     for kernel in parsed.kernels():
-        listing = _listing(parsed, document, kernel)
+        listing = _listing(parsed, document, kernel, table)
         listing |= {"compiler": compiler, "disassembler": f"nvdisasm {version}", "key": cache.digest(binary, kernel)}
         own = f"listing/{cache.digest(str(FORMAT), binary, kernel, version, compiler)}"
         cache.write(own, json.dumps(listing).encode())
@@ -212,13 +213,13 @@ def _run(tool: str, cubin: bytes) -> list[Any]:
     return document
 
 
-def _listing(cubin: Cubin, document: list[Any], entry: str) -> Listing:
+def _listing(cubin: Cubin, document: list[Any], entry: str, table: tuple[list[str], dict[str, list[Row]]]) -> Listing:
     version = document[0]["SM"]["version"]
     arch = version["major"] * 10 + version["minor"]
     function = next(f for f in document[1] if f["function-name"] == entry)
     code = _code(function["sass-instructions"])
     functions = {name: offset // 16 for name, offset in cubin.functions(entry).items()}
-    files, rows = line_table(cubin)
+    files, rows = table
     lines = user_rows(rows.get(entry, ()), files, nvrtc.include_directories())
     info = cubin.kernel_info(entry)
     reserved = RESERVED_SHARED if arch >= 90 else 0
