@@ -4,8 +4,6 @@
 `BASE_ADDRESS`, in order, with at least 2 MiB between the end of one and the start of the next, so that no access
 past a buffer lands in another. A buffer without a fill is opaque (`data` is None) and costs no memory; the others
 make their contents when `data` is first asked for.
-
-A fill gives one number for each element; of a vector type (`float4`) one for each component.
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,83 +20,14 @@ from numpy.typing import NDArray
 
 from warpsim.elements import ELEMENTS, Element, element
 from warpsim.errors import InputError, UnsupportedError
-from warpsim.expressions import evaluate_array
+from warpsim.fills import Fill
 from warpsim.signature import parameter_types
 
-__all__ = ["ALIGNMENT", "BASE_ADDRESS", "BufferArg", "Compile", "Fill", "Launch", "State", "ValueArg", "place"]
+__all__ = ["ALIGNMENT", "BASE_ADDRESS", "BufferArg", "Compile", "Launch", "State", "ValueArg", "place"]
 
 ALIGNMENT = 2 << 20
 BASE_ADDRESS = 0x7F00_0000_0000
 _END_ADDRESS = 1 << 47  # of a 47-bit user address space
-_CHUNK = 1 << 20  # elements of an expression computed at a time
-
-
-@dataclass(frozen=True)
-class Fill:
-    """Initial contents of a buffer. *kind*: zeros, randint, permutation, expr, values, file or array."""
-
-    kind: str
-    high: int = 0
-    seed: int = 0
-    expression: str = ""
-    names: Mapping[str, int | float] = field(default_factory=dict)
-    values: tuple[int | float, ...] = ()
-    path: Path | None = None
-    array: NDArray[Any] | None = field(default=None, repr=False, compare=False)
-
-    def make(self, kind: Element, count: int) -> NDArray[Any]:
-        """*count* elements as a flat array of components."""
-        size = count * kind.lanes
-        match self.kind:
-            case "zeros":
-                return np.zeros(size, kind.storage)
-            case "randint":
-                return kind.convert(np.random.default_rng(self.seed).integers(0, self.high, size))
-            case "permutation":
-                return kind.convert(np.random.default_rng(self.seed).permutation(size))
-            case "values":
-                return kind.convert(np.asarray(self.values))
-            case "expr":
-                out = np.empty(size, kind.storage)
-                for low in range(0, size, _CHUNK):
-                    index = np.arange(low, min(low + _CHUNK, size))
-                    out[low : low + _CHUNK] = kind.convert(evaluate_array(self.expression, {"i": index}, self.names))
-                return out
-            case "file":
-                return self._read(kind, count)
-            case _:
-                assert self.kind == "array" and self.array is not None
-                return self.array
-
-    def _read(self, kind: Element, count: int) -> NDArray[Any]:
-        assert self.path is not None
-        contents = load_array(self.path)
-        if contents.dtype.kind == "c":
-            contents = np.ascontiguousarray(contents).view(contents.real.dtype)
-        if kind.kind in ("bits", "bfloat16") and contents.dtype == kind.storage:
-            return np.array(contents).ravel()
-        check_size(contents.size, kind, count, str(self.path))
-        return np.array(kind.convert(contents.ravel()))
-
-
-def load_array(path: Path) -> NDArray[Any]:
-    """The array of a .npy file, not read before it is used."""
-    try:
-        contents: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError:
-        raise InputError(f"no file '{path}'") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read '{path}' as a .npy file: {error}") from None
-    if not isinstance(contents, np.ndarray):
-        raise InputError(f"'{path}' holds several arrays, one .npy array is wanted")
-    return contents
-
-
-def check_size(numbers: int, kind: Element, count: int, what: str) -> None:
-    """*numbers* must fill *count* elements exactly."""
-    if numbers != count * kind.lanes:
-        of = f" of {kind.lanes} components" if kind.lanes > 1 else ""
-        raise InputError(f"{what} has {numbers} numbers, the buffer {count} elements{of}")
 
 
 @dataclass(frozen=True)

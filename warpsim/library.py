@@ -23,8 +23,10 @@ def folder(kind: str) -> Path:
 
 
 def list_scenarios() -> tuple[str, ...]:
-    """Names of the shipped scenarios, sorted."""
-    return tuple(sorted(p.stem for p in folder("scenarios").glob("*.toml")))
+    """Names of the shipped scenarios, sorted; those of a subfolder carry its name, as `faults/out_of_bounds`."""
+    root = folder("scenarios")
+    found = (p.relative_to(root).with_suffix("").as_posix() for p in root.rglob("*.toml"))
+    return tuple(sorted(name for name in found if not name.startswith("recorded/")))
 
 
 def list_kernels() -> tuple[str, ...]:
@@ -35,11 +37,14 @@ def list_kernels() -> tuple[str, ...]:
 def find_scenario(name: str | Path) -> Path:
     """The file of scenario *name*: a path, or the name of a shipped one with or without `.toml`."""
     given = Path(name)
+    if given.is_file() and (given.suffix or given.name != str(name)):
+        return given
+    plain = str(name).removesuffix(".toml")
+    fitting = [n for n in list_scenarios() if plain in (n, n.rpartition("/")[2])]
+    if fitting:
+        return folder("scenarios") / f"{fitting[0] if plain not in fitting else plain}.toml"
     if given.is_file():
         return given
-    shipped = folder("scenarios") / f"{given.name.removesuffix('.toml')}.toml"
-    if given.name == str(name) and shipped.is_file():
-        return shipped
     if given.is_dir():
         raise InputError(f"'{name}' is a directory, not a scenario file")
     raise _unknown("scenario", str(name), list_scenarios(), "for a file and among the shipped ones, see 'warpsim list'")
