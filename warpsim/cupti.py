@@ -51,7 +51,8 @@ _CALLS = {
 
 _RANGE_PROFILER = 0  # CUPTI_PROFILER_TYPE_RANGE_PROFILER
 _AUTO_RANGE = 1  # CUPTI_AutoRange: every kernel launch is a range
-_KERNEL_REPLAY = 2  # CUPTI_KernelReplay: CUPTI runs the kernel once a pass
+_KERNEL_REPLAY = 2  # CUPTI_KernelReplay: CUPTI runs each kernel once a pass and restores memory between
+_USER_REPLAY = 3  # CUPTI_UserReplay: we launch everything once a pass
 
 
 def _library() -> ctypes.CDLL:
@@ -135,12 +136,16 @@ class RangeProfiler:
     """Counts `metrics` of each kernel launched by a function, in the current CUDA context.
 
     Use it as a context manager; `measure(launch, n)` calls `launch()`, which must launch n kernels, and
-    returns n lists of values in the order of the metrics.
+    returns n lists of values in the order of the metrics. `launch` is called once a pass, or just once with
+    `restore`, where CUPTI repeats each kernel itself with memory as it was.
     """
 
-    def __init__(self, context: int, metrics: Sequence[str], *, ranges: int = 512, device: int = 0) -> None:
+    def __init__(
+        self, context: int, metrics: Sequence[str], *, ranges: int = 512, device: int = 0, restore: bool = False
+    ) -> None:
         self.metrics = list(metrics)
         self.ranges = ranges
+        self.restore = restore
         self.cupti = _Cupti()
         self.names = _names(self.metrics)
         call = self.cupti.call
@@ -182,13 +187,16 @@ class RangeProfiler:
         call(
             "cuptiRangeProfilerSetConfig", profiler=self.profiler, config_size=len(self.config),
             config=ctypes.addressof(self.config), size=self.data_size, data=at, range=_AUTO_RANGE,
-            replay=_KERNEL_REPLAY, ranges=self.ranges, levels=1, level=1,
+            replay=_KERNEL_REPLAY if self.restore else _USER_REPLAY, ranges=self.ranges, levels=1, level=1,
         )  # fmt: skip
-        call("cuptiRangeProfilerStart", profiler=self.profiler)
-        try:
-            launch()
-        finally:
-            call("cuptiRangeProfilerStop", profiler=self.profiler)
+        for _ in range(1 if self.restore else self.passes + 1):
+            call("cuptiRangeProfilerStart", profiler=self.profiler)
+            try:
+                launch()
+            finally:
+                submitted = call("cuptiRangeProfilerStop", profiler=self.profiler).submitted
+            if submitted:
+                break
         dropped = call("cuptiRangeProfilerDecodeData", profiler=self.profiler).dropped
         found = call("cuptiRangeProfilerGetCounterDataInfo", data=at, size=self.data_size).ranges
         if dropped or found != count:
