@@ -2,7 +2,8 @@
 
 extern "C" {
 
-// A store every `stride` floats. A sector that is written only in part is read from DRAM first.
+// A store every `stride` floats. A sector that is written only in part is read from DRAM first; padding every
+// thread's word to a line of its own (stride 32) makes 32 such sectors a request instead of 4 whole ones.
 __global__ void write_strided(float* __restrict__ out, int stride, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) out[(long long)i * stride] = (float)i;
@@ -21,12 +22,6 @@ __global__ void scatter(const float* __restrict__ in, const int* __restrict__ wh
 // spacing 32 every word has a line of its own ("against false sharing"), which costs sectors.
 __global__ void write_per_cta(float* __restrict__ out, int spacing) {
   if (threadIdx.x == 0) out[(long long)blockIdx.x * spacing] = (float)blockIdx.x;
-}
-
-// Each thread keeps one word, `spacing` floats apart: the same question inside a warp.
-__global__ void write_per_thread(float* __restrict__ out, int spacing, int n) {
-  int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) out[(long long)i * spacing] = (float)i;
 }
 
 }  // extern "C"

@@ -1,0 +1,42 @@
+"""Writes: partial sectors, random places, words of one line."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.scenarios.checks import dram_read, per_request, run
+from warpsim.metrics import global_requests, global_sectors
+
+WRITTEN = "lts__t_sectors_srcunit_tex_op_write.sum"
+
+
+def test_partial_sectors_make_reads() -> None:
+    strided, whole = run("write_strided", n=65536), run("write_words", n=65536)
+    assert per_request(strided.metrics, "st") == 32
+    assert dram_read(strided) == pytest.approx(32 * 65536, rel=0.02)  # every sector is read to be filled
+    assert dram_read(whole) < 0.02 * 32 * 65536
+    assert strided.metrics[global_requests("ld")] == 0
+
+
+def test_random_scatter() -> None:
+    result = run("scatter")
+    n = result.params["n"]
+    where = np.random.default_rng(1).permutation(n).reshape(-1, 32)
+    sectors = sum(len(np.unique(row // 8)) for row in where)
+    assert result.metrics[global_sectors("st")] == sectors
+    assert per_request(result.metrics, "st") > 31
+
+
+def test_words_of_one_line_from_several_ctas_merge_in_l2_and_padded_words_cost_sectors() -> None:
+    together, padded = run("write_shared_lines"), run("write_padded_lines")
+    ctas = together.params["ctas"]
+    for result in (together, padded):
+        assert result.metrics[global_sectors("st")] == result.metrics[WRITTEN] == ctas
+    assert dram_read(padded) == pytest.approx(32 * ctas, rel=0.02)
+    assert dram_read(together) <= 32 * ctas / 8 * 1.02
+
+
+def test_padding_a_threads_word_to_a_line_costs_sectors() -> None:
+    assert per_request(run("write_words").metrics, "st") == 4
+    assert per_request(run("write_padded_words").metrics, "st") == 32
