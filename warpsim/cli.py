@@ -17,6 +17,7 @@ from warpsim.errors import InputError, KernelError, WarpsimError
 
 if TYPE_CHECKING:
     from warpsim.result import Result
+    from warpsim.scenario import Scenario
 
 __all__ = ["command", "main"]
 
@@ -75,10 +76,10 @@ def _exact(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _launch_words(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
-        click.option("--opt-in-shared", is_flag=True, help="KERNEL.cu: allow more than 48 KB of it."),
-        click.option("--dynamic-shared", metavar="BYTES", help="KERNEL.cu: dynamic shared memory of a block."),
+        click.option("--define", "defines", metavar="NAME[=V]", multiple=True, help="KERNEL.cu: a macro; repeatable."),
+        click.option("--shared", metavar="BYTES", help="KERNEL.cu: dynamic shared memory of a block."),
         click.option(
-            "--arg", "arguments", metavar="NAME=ARG", multiple=True,
+            "--arg", "args", metavar="NAME=ARG", multiple=True,
             help="KERNEL.cu: a parameter, in order: a number, or TYPE:COUNT[:FILL] for a buffer; repeatable.",
         ),
         click.option("--block", metavar="N[,N[,N]]", help="KERNEL.cu: threads of a block."),
@@ -124,14 +125,14 @@ def run(
 
 @command.command()
 @click.argument("kernel", metavar="KERNEL.cu")
-@click.option("--entry", metavar="E", help="The kernel, where the file has several; default: the first.")
 @_output
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
-def init(kernel: str, entry: str | None, output: str | None, force: bool) -> None:
+@_launch_words
+def init(kernel: str, output: str | None, force: bool, **words: Any) -> None:
     """Write a scenario for a CUDA source, to edit: parameters found, sizes to fill in."""
     from warpsim.authoring import init_text
 
-    text = init_text(kernel, entry)
+    text = init_text(kernel, **_given(words))
     if output is not None and Path(output).is_file() and not force:
         raise InputError(f"{output} exists; --force overwrites it")
     _write(text, output)
@@ -283,39 +284,46 @@ class Point:
         return _simulate(_scenario(self.target, {}), self.gpu, params, self.exact, None)
 
 
-def _scenario(target: str, words: dict[str, Any]) -> Any:
-    given = {name: value for name, value in words.items() if value not in (None, (), False)}
+def _scenario(target: str, words: dict[str, Any]) -> Scenario:
+    given = _given(words)
     if Path(target).suffix.lower() in SOURCES:
         from warpsim.authoring import scenario_from_words
 
-        for needed in ("entry", "grid", "block"):
-            if needed not in given:
-                raise InputError(f"{target}: a CUDA source needs --entry, --grid and --block; --{needed} is missing")
         return scenario_from_words(target, **given)
     if given:
-        option = "arg" if "arguments" in given else next(iter(given)).replace("_", "-")
+        option = {"args": "arg", "defines": "define"}.get(next(iter(given)), next(iter(given)))
         raise InputError(f"--{option} goes with a CUDA source (.cu); '{target}' is a scenario: use --set, or edit it")
     from warpsim.scenario import load
 
     return load(target)
 
 
-def _settings(assignments: Sequence[str]) -> dict[str, Any]:
-    if not assignments:
-        return {}
-    from warpsim.scenario import parse_settings
-
-    return parse_settings(assignments)
+def _given(words: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in words.items() if value not in (None, ())}
 
 
-def _simulate(scenario: Any, gpu: str | None, params: dict[str, Any], exact: bool | None, trace: str | None) -> Result:
+def _settings(assignments: Sequence[str]) -> dict[str, int | float]:
+    found: dict[str, int | float] = {}
+    for text in assignments:
+        from warpsim.expressions import evaluate
+
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not name or not value:
+            raise InputError(f"--set {text!r}: write NAME=VALUE")
+        found[name] = evaluate(value)
+    return found
+
+
+def _simulate(
+    scenario: Scenario, gpu: str | None, params: dict[str, int | float], exact: bool | None, trace: str | None
+) -> Result:
     from warpsim.simulator import simulate
 
     more: dict[str, Any] = {} if trace is None else {"trace": trace}
     return simulate(scenario, gpu=gpu, params=params or None, exact=exact, **more)
 
 
-def _result(target: str, gpu: str | None, params: dict[str, Any], exact: bool | None) -> Result:
+def _result(target: str, gpu: str | None, params: dict[str, int | float], exact: bool | None) -> Result:
     if target.lower().endswith(".json"):
         from warpsim.result import Result
 

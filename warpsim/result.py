@@ -172,7 +172,8 @@ def build_result(
 
     `gpu`: what `warpsim.derivation.gpu_facts` makes of a profile: ``name``, ``title``, ``checked``, ``assumed``
     (names of figures without a source), ``sms``, ``max_warps`` an SM, ``clock_mhz``, ``dram_bandwidth``
-    (peak, bytes/s), ``dram_latency_ns`` (unloaded), ``flops`` {"fp32": FLOP/s, "fp64", "fp16", "fp16_tensor", "tf32_tensor"}.
+    (peak, bytes/s), ``dram_latency_ns`` (unloaded),
+    ``flops`` {"fp32": FLOP/s, "fp64", "fp16", "fp16_tensor", "tf32_tensor"}.
 
     `launch`: ``grid``, ``block``, ``registers``, ``shared`` (bytes a CTA, static + dynamic), ``ctas_per_sm``; optional
     ``limit`` (what bounds ctas_per_sm), ``local``.

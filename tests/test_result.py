@@ -1,0 +1,276 @@
+"""The Result record, its JSON, and what is derived from counters."""
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.synthetic import GPU, global_line, make, shared_line
+from warpsim.derivation import gpu_facts, warps_needed
+from warpsim.errors import InputError
+from warpsim.gpu import load_gpu
+from warpsim.metrics import REQUIRED, global_requests, global_sectors
+from warpsim.result import Result, build_result, plain, write_atomically, zeros
+from warpsim.text import summary
+
+KEYS = [
+    "schema", "warpsim", "scenario", "kernel", "source", "gpu", "launch", "params", "state", "buffers", "compiler",
+    "clock_mhz", "coverage", "metrics", "derived", "uncertainty", "lines", "findings",
+]  # fmt: skip
+
+
+def copy(**more: object) -> Result:
+    """A contiguous float copy of 2^20 elements: 32768 requests each way, 4 sectors each."""
+    requests = 32768
+    lines = [
+        global_line(3, "ld", requests, 4 * requests, 4 * requests, "float x = in[i];"),
+        global_line(4, "st", requests, 4 * requests, 4 * requests, "out[i] = x;"),
+    ]
+    metrics = {
+        "lts__t_sectors_srcunit_tex_op_read.sum": 131072,
+        "lts__t_sectors_srcunit_tex_op_write.sum": 131072,
+        "lts__t_sectors_srcunit_tex_lookup_hit.sum": 131072,
+        "lts__t_sectors_srcunit_tex_lookup_miss.sum": 131072,
+        "dram__sectors_read.sum": 131072,
+        "dram__sectors_write.sum": 65536,
+        "sm__warps_active.avg.pct_of_peak_sustained_active": 75.0,
+    }
+    extra = {
+        "requested_bytes": {"ld": 1 << 22, "st": 1 << 22},
+        "useful_bytes": {"read": 1 << 22, "write": 1 << 22},
+        "ideal": {global_sectors("ld"): 131072, global_sectors("st"): 131072},
+        **more,
+    }
+    return make(lines, metrics, extra)
+
+
+def test_json_has_the_documented_keys_in_order_and_every_required_metric() -> None:
+    document = json.loads(copy().to_json())
+    assert list(document) == KEYS
+    assert list(document["metrics"]) == list(REQUIRED)
+    assert document["schema"] == 1
+    assert document["source"] == "simulated"
+    assert {"grid", "block", "registers", "shared", "ctas_per_sm"} <= document["launch"].keys()
+    assert set(document["coverage"]) == {"ctas", "of"}
+
+
+def test_json_comes_back_as_the_same_result() -> None:
+    result = copy()
+    again = Result.from_json(result.to_json())
+    assert again == result
+    assert Result.from_json(result.to_dict()) == result
+    assert summary(again) == summary(result)
+
+
+def test_numpy_numbers_become_json_numbers_and_infinities_null() -> None:
+    value = plain({"a": np.int64(3), "b": np.array([1.5, np.inf]), "c": (np.bool_(True), float("nan"))})
+    assert value == {"a": 3, "b": [1.5, None], "c": [True, None]}
+    assert type(value["a"]) is int
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"schema": 2}, "schema 2 given, this version reads schema 1"),
+        ({"surprise": 1}, "unknown key 'surprise'; allowed: scenario"),
+        ({"metrics": None}, "key 'metrics' is missing"),
+    ],
+)
+def test_a_wrong_document_is_refused_in_one_line(change: dict[str, object], message: str) -> None:
+    document = copy().to_dict() | change
+    document = {k: v for k, v in document.items() if v is not None}
+    with pytest.raises(InputError, match=message):
+        Result.from_json(document, "x.json")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "3", '{"schema": 1, "metrics": "no"}'])
+def test_text_that_is_no_result_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match=r"^x.json: "):
+        Result.from_json(text, "x.json")
+
+
+def test_save_is_atomic_and_load_reads_it(tmp_path: Path) -> None:
+    result = copy()
+    target = tmp_path / "r.json"
+    target.write_text("old")
+    result.save(target)
+    assert Result.load(target) == result
+    assert [p.name for p in tmp_path.iterdir()] == ["r.json"]
+    umask = os.umask(0)
+    os.umask(umask)
+    assert stat.S_IMODE(target.stat().st_mode) == 0o666 & ~umask
+    with pytest.raises(InputError, match=r"cannot write: No such file"):
+        result.save(tmp_path / "no" / "r.json")
+    with pytest.raises(InputError, match=r"cannot read: No such file"):
+        Result.load(tmp_path / "none.json")
+
+
+def test_write_follows_a_link_and_writes_into_a_device(tmp_path: Path) -> None:
+    real = tmp_path / "real"
+    real.write_text("a")
+    link = tmp_path / "link"
+    link.symlink_to(real)
+    write_atomically(link, "b")
+    assert link.is_symlink()
+    assert real.read_text() == "b"
+    write_atomically(os.devnull, "gone")
+
+
+def test_a_simulated_result_must_have_every_required_metric_and_no_strange_one() -> None:
+    arguments = {
+        "scenario": "s", "kernel": "k", "gpu": GPU, "extra": {},
+        "launch": {"grid": [1], "block": [32], "registers": 8, "shared": 0, "ctas_per_sm": 32},
+    }  # fmt: skip
+    metrics = zeros()
+    del metrics["lts__t_sectors.sum"]
+    with pytest.raises(ValueError, match=r"required metrics missing: \['lts__t_sectors.sum'\]"):
+        build_result(source="simulated", metrics=metrics, **arguments)
+    assert build_result(source="measured", metrics=metrics, **arguments).missing == ["lts__t_sectors.sum"]
+    with pytest.raises(ValueError, match="made_up"):
+        build_result(source="measured", metrics={"made_up": 1}, **arguments)
+
+
+def test_sectors_a_request_and_bytes_a_useful_byte() -> None:
+    derived = copy().derived
+    assert derived["global"]["load"]["sectors_per_request"] == 4
+    assert derived["global"]["load"]["ideal_sectors_per_request"] == 4
+    waste = derived["bytes_per_useful_byte"]
+    assert (waste["l1_read"], waste["l2_read"], waste["dram_read"]) == (1, 1, 1)
+    assert (waste["l1_write"], waste["l2_write"], waste["dram_write"]) == (1, 1, 0.5)
+    assert derived["l2"]["hit_rate"] == 0.5
+    assert derived["global"]["atomic"]["sectors_per_request"] is None
+
+
+def test_effective_bandwidth_is_useful_bytes_over_time_as_a_share_of_the_peak() -> None:
+    bandwidth = copy().derived["bandwidth"]
+    assert bandwidth["effective"] == pytest.approx((1 << 23) / 10e-6)
+    assert bandwidth["effective_share_of_peak"] == pytest.approx((1 << 23) / 10e-6 / 4.8e12)
+    assert bandwidth["dram"] == pytest.approx(196608 * 32 / 10e-6)
+
+
+def test_occupancy_counts_warps_of_resident_ctas() -> None:
+    occupancy = copy().derived["occupancy"]
+    assert (occupancy["warps_per_sm"], occupancy["theoretical"], occupancy["achieved"]) == (64, 1.0, 0.75)
+    assert occupancy["waves"] == 1.0
+    odd = make(launch={"block": [33, 1, 1], "ctas_per_sm": 4}).derived["occupancy"]
+    assert odd["warps_per_sm"] == 8
+
+
+@pytest.mark.parametrize(("bytes_per_warp", "warps"), [(128, 119), (512, 30), (1024, 15)])
+def test_littles_law_on_an_h100_with_600_ns(bytes_per_warp: int, warps: int) -> None:
+    """3.35 TB/s x 600 ns over 132 SMs: a float, a float4, two float4 a lane."""
+    assert warps_needed(600, 3.35e12, 132, bytes_per_warp) == warps
+
+
+def test_littles_law_asks_for_latency_times_bandwidth() -> None:
+    law = copy(in_flight_bytes=132 * 8192, loads_per_warp=2).derived["littles_law"]
+    assert law["needed_bytes"] == pytest.approx(600e-9 * 4.8e12)
+    assert law["in_flight_bytes_per_sm"] == 8192
+    assert law["share"] == pytest.approx(8192 * 132 / 2.88e6)
+    assert law["bytes_per_warp"] == 256
+    assert law["warps_needed_per_sm"] == -(-int(2.88e6) // (132 * 256))
+
+
+def test_flops_intensity_and_ridge() -> None:
+    ops = {f"smsp__sass_thread_inst_executed_op_{op}_pred_on.sum": 1 << 20 for op in ("fadd", "ffma", "dmul")}
+    result = make(
+        metrics=ops | {"dram__sectors_read.sum": 1 << 20}, extra={"useful_bytes": {"read": 1 << 20, "write": 0}}
+    )
+    flops = result.derived["flops"]
+    assert (flops["fp32"], flops["fp64"], flops["total"]) == (3 << 20, 1 << 20, 4 << 20)
+    assert result.derived["intensity"] == {"useful": 4.0, "dram": 4 / 32}
+    roofline = result.derived["roofline"]
+    assert roofline["ridge"]["fp32"] == pytest.approx(67e12 / 4.8e12)
+    assert roofline["bound"] == "memory"
+    assert roofline["attainable_flops"] == pytest.approx(4.8e12 / 8)
+
+
+def test_a_kernel_above_the_ridge_is_compute_bound_and_one_without_flops_memory_bound() -> None:
+    ops = {"smsp__sass_thread_inst_executed_op_ffma_pred_on.sum": 1 << 30, "dram__sectors_read.sum": 1 << 15}
+    assert make(metrics=ops).derived["roofline"]["bound"] == "compute"
+    assert make(extra={"other_ops": {"FMNMX": 100}}).derived["roofline"]["bound"] == "memory"
+
+
+def test_ridge_points_of_the_profiles() -> None:
+    facts = gpu_facts(load_gpu("a100-80gb"))
+    assert facts["flops"]["fp32"] / facts["dram_bandwidth"] == pytest.approx(9.56, abs=0.005)
+    for name in ("h200", "h100", "b200", "rtx3090", "rtx4090"):
+        facts = gpu_facts(load_gpu(name))
+        assert {"fp32", "fp16_tensor", "tf32_tensor"} <= facts["flops"].keys()
+        assert 100 < facts["dram_latency_ns"] < 1000
+
+
+def test_the_limiter_is_the_busiest_component_or_latency() -> None:
+    assert copy(busy={"dram": 0.92, "l2": 0.5}).derived["limiter"]["name"] == "dram"
+    assert copy(busy={"dram": 0.4, "l2": 0.5}).derived["limiter"] == {
+        "name": "latency", "share": 0.5, "busy": {"dram": 0.4, "l2": 0.5},
+    }  # fmt: skip
+
+
+def test_a_measured_result_finds_its_limiter_from_counters() -> None:
+    cycles, sms = 19_800, 132
+    metrics = zeros() | {"gpu__time_duration.sum": 10_000, "sm__cycles_elapsed.max": cycles}
+    metrics["l1tex__data_pipe_lsu_wavefronts.sum"] = int(0.9 * cycles * sms)
+    launch = {"grid": [1], "block": [32], "registers": 8, "shared": 0, "ctas_per_sm": 32}
+    result = build_result(
+        scenario="s", kernel="k", source="measured", gpu=GPU, launch=launch, metrics=metrics, extra={}
+    )  # fmt: skip
+    assert result.derived["limiter"]["name"] == "l1_data"
+
+
+def test_shared_ways_are_wavefronts_over_ideal() -> None:
+    row = make([shared_line(7, "ld", 32 * 100, 100)]).derived["shared"]["load"]
+    assert (row["wavefronts"], row["ideal_wavefronts"], row["conflicts"], row["ways"]) == (3200, 100, 3100, 32)
+
+
+def test_the_dataframe_has_metrics_lines_or_one_row() -> None:
+    pytest.importorskip("pandas")
+    result = copy()
+    assert result.to_dataframe().loc[global_requests("ld"), "value"] == 32768
+    assert list(result.to_dataframe("lines")["line"]) == [3, 4]
+    assert result.to_dataframe("row").loc[0, "derived.global.load.sectors_per_request"] == 4
+    with pytest.raises(InputError, match="allowed: metrics, lines, row"):
+        result.to_dataframe("rows")
+
+
+def test_the_notebook_view_is_a_fragment_with_the_headline() -> None:
+    html = copy()._repr_html_()
+    assert html.startswith("<pre")
+    assert "made" in html
+    assert "<body" not in html
+
+
+def test_the_text_shows_figures_beside_their_ideal_and_fits_100_columns() -> None:
+    text = summary(copy(busy={"dram": 0.92}, in_flight_bytes=132 * 8192, notes=["a note"]))
+    assert all(len(line) <= 100 for line in text.splitlines())
+    assert "limited by DRAM (92% busy)" in text
+    assert "Little's law asks for 21.82 kB (600 ns x 4.8 TB/s)" in text
+    assert "float x = in[i];" in text
+    assert "· a note" in text
+    assert "not checked" not in text
+    assert "\x1b" not in text
+
+
+def test_the_text_says_when_a_profile_is_unchecked_assumed_or_the_run_sampled() -> None:
+    result = make(
+        gpu={"checked": False, "assumed": [f"l2.x{i}" for i in range(8)]},
+        coverage={"ctas": 10, "of": 1056},
+        uncertainty={"gpu__time_duration.sum": {"relative": 0.034, "why": "steady state"}},
+    )
+    text = " ".join(summary(result).split())
+    assert "profile not checked against the GPU" in text
+    assert "assumed without a source: l2.x0, l2.x1, l2.x2, l2.x3, l2.x4, l2.x5 and 2 more" in text
+    assert "sampled: 10 of 1,056 CTAs timed" in text
+    assert "gpu__time_duration.sum: ± 3.4% (steady state)" in text
+
+
+def test_long_source_lines_and_many_counts_keep_every_column() -> None:
+    lines = [global_line(i, "ld", 10**9, 32 * 10**9, 4 * 10**9, "x" * 300) for i in range(1, 4)]
+    text = summary(make([*lines, shared_line(9, "ld", 3200, 100)]))
+    row = next(line for line in text.splitlines() if line.lstrip(" !").startswith("2 "))
+    assert row.rstrip().endswith("32 (4)")
+    assert "…" in row
+    assert all(len(line) <= 100 for line in text.splitlines())
