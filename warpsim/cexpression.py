@@ -1,8 +1,8 @@
 """Integer expressions in C syntax over the name `lane`, evaluated for the 32 lanes of a warp.
 
-Literals (decimal, 0x, 0b, octal, with C's u and l suffixes), ( ), unary + - ~ !, * / %, + -, << >>, < <= > >=, == !=, &, ^, |,
-&&, || and ? :, with C's precedence and meaning: division truncates, the remainder has the dividend's sign, comparisons
-give 0 or 1. Values are 64-bit signed; what leaves that range is an error.
+Literals (decimal, 0x, 0b, octal, with C's u and l suffixes), ( ), unary + - ~ !, * / %, + -, << >>, < <= > >=,
+== !=, &, ^, |, &&, || and ? :, with C's precedence and meaning: division truncates, the
+remainder has the dividend's sign, comparisons give 0 or 1. Values are 64-bit signed; what leaves that range is an error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ _TOKEN = re.compile(
     r"\s*(?:(?P<number>0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)[uUlL]*(?![0-9A-Za-z_.])"
     r"|(?P<name>[A-Za-z_]\w*)|(?P<sign><<|>>|<=|>=|==|!=|&&|\|\||[-+*/%<>&^|~!()?:]))"
 )
-_LEVELS = ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", "<=", ">", ">="), ("<<", ">>"), ("+", "-"), ("*", "/", "%")
+_LEVELS = (
+    ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", "<=", ">", ">="), ("<<", ">>"), ("+", "-"),
+    ("*", "/", "%"),
+)  # fmt: skip
 _DEPTH = 40  # nested parentheses and choices
 _LENGTH = 300  # tokens
 

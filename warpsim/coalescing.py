@@ -17,13 +17,14 @@ from typing import Any
 
 __all__ = [
     "ATOMIC", "LDMATRIX_X1", "LDMATRIX_X2", "LDMATRIX_X4", "LINES", "LOAD", "OUT", "SCRATCH", "SHARED_ATOMIC", "STORE",
-    "atomic_request", "compiled", "global_request", "many_requests", "many_shared_requests", "shared_request", "tag_bank",
+    "atomic_request", "compiled", "global_request", "many_requests", "many_shared_requests", "shared_request",
+    "tag_bank",
 ]  # fmt: skip
 
 LOAD, STORE, SHARED_ATOMIC, LDMATRIX_X1, LDMATRIX_X2, LDMATRIX_X4, ATOMIC = range(7)
 LINES = 64  # entries that `lines` must have: 32 lanes, each on a line boundary
 OUT = 8  # entries that `out` must have
-SCRATCH = 1088  # 0 masks[64 lines][8] · 512 table[128] · 640 slot[64] · 704 lines of a bank[4][64] · 960 spare · 1024 line[64]
+SCRATCH = 1024  # 0 masks[64 lines][8] · 512 table[128] · 640 slot[64] · 704 line[64] · 768 lines of a bank[4][64]
 
 
 def tag_bank(line: int, mask0: int, mask1: int) -> int:
@@ -50,9 +51,9 @@ def _find(line: int, count: int, scratch: Any) -> int:
         if index >= count or scratch[640 + index] != slot:  # what an earlier call left there
             scratch[512 + slot] = count
             scratch[640 + count] = slot
-            scratch[1024 + count] = line
+            scratch[704 + count] = line
             return count
-        if scratch[1024 + index] == line:
+        if scratch[704 + index] == line:
             return index
         slot = (slot + 1) & 127
 
@@ -135,7 +136,8 @@ def global_request(
         for begin in range(base, stop, step):
             i = (begin >> 7) - first
             wavefronts += 1
-            if op == LOAD and (begin + step - 1) >> 7 != begin >> 7 and (ranks >> (8 * i)) & 255 != (ranks >> (8 * i + 8)) & 255:
+            apart = (ranks >> (8 * i)) & 255 != (ranks >> (8 * i + 8)) & 255  # this line and the next
+            if op == LOAD and apart and (begin + step - 1) >> 7 != begin >> 7:
                 wavefronts += 1
         out[0] = sectors
         out[1] = count
@@ -170,11 +172,11 @@ def global_request(
                 begin = until
 
     for i in range(count):
-        line = int(scratch[1024 + i])
+        line = int(scratch[704 + i])
         bank = tag_bank(line, mask0, mask1)
         rank = (tally >> (8 * bank)) & 255
         tally += 1 << (8 * bank)
-        scratch[704 + 64 * bank + rank] = 8 * i
+        scratch[768 + 64 * bank + rank] = 8 * i
         tag_wavefronts = max(tag_wavefronts, rank + 1)
         word = line << 16
         for sector in range(4):
@@ -194,13 +196,13 @@ def global_request(
         for group in range(32 >> shift):
             a = b = c = d = 0
             if rank < tally & 255:
-                a = int(scratch[int(scratch[704 + rank]) + group])
+                a = int(scratch[int(scratch[768 + rank]) + group])
             if rank < (tally >> 8) & 255:
-                b = int(scratch[int(scratch[768 + rank]) + group])
+                b = int(scratch[int(scratch[832 + rank]) + group])
             if rank < (tally >> 16) & 255:
-                c = int(scratch[int(scratch[832 + rank]) + group])
+                c = int(scratch[int(scratch[896 + rank]) + group])
             if rank < (tally >> 24) & 255:
-                d = int(scratch[int(scratch[896 + rank]) + group])
+                d = int(scratch[int(scratch[960 + rank]) + group])
             if a | b | c | d != 0:
                 wavefronts += 1
                 if (a & b) | (c & d) | ((a | b) & (c | d)) != 0:
@@ -354,7 +356,8 @@ def compiled() -> SimpleNamespace:
     import numba
 
     functions = (
-        tag_bank, _find, _most_in_a_bank, global_request, atomic_request, shared_request, many_requests, many_shared_requests,
+        tag_bank, _find, _most_in_a_bank, global_request, atomic_request, shared_request, many_requests,
+        many_shared_requests,
     )  # fmt: skip
     names: dict[str, Any] = {**globals()}
     for function in functions:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,11 +28,12 @@ _CODES = {
     "ldmatrix_x2": coalescing.LDMATRIX_X2,
     "ldmatrix_x4": coalescing.LDMATRIX_X4,
 }
+_GLOBAL = ("sectors", "tags", "tag_wavefronts", "data_wavefronts", "l2_requests")
 _ATOMIC_WIDTHS = (2, 4, 8, 16)
 _ADDRESS_BITS = 49  # virtual addresses of NVIDIA GPUs since Pascal
 _FEW = 4000  # patterns that plain Python answers sooner than numba loads
 
-Count = int | NDArray[np.int64]
+Count = Any  # int, or NDArray[np.int64] for a batch
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class GlobalAccess:
     ideal_tag_wavefronts: Count
     ideal_data_wavefronts: Count
     ideal_l2_requests: Count
-    exact: bool | NDArray[np.bool_]
+    exact: Any
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,39 @@ class SharedAccess:
     conflicts: Count
     ideal_data_wavefronts: Count
     ideal_conflicts: Count
-    exact: bool | NDArray[np.bool_]
+    exact: Any
 
 
+@overload
+def access(
+    addresses: ArrayLike,
+    *,
+    width: int,
+    op: str = ...,
+    space: Literal["global"] = ...,
+    active: ArrayLike | None = ...,
+    gpu: str | Path | Gpu = ...,
+) -> GlobalAccess: ...
+@overload
+def access(
+    addresses: ArrayLike,
+    *,
+    width: int,
+    op: str = ...,
+    space: Literal["shared"],
+    active: ArrayLike | None = ...,
+    gpu: str | Path | Gpu = ...,
+) -> SharedAccess: ...
+@overload
+def access(
+    addresses: ArrayLike,
+    *,
+    width: int,
+    op: str = ...,
+    space: str,
+    active: ArrayLike | None = ...,
+    gpu: str | Path | Gpu = ...,
+) -> GlobalAccess | SharedAccess: ...
 def access(
     addresses: ArrayLike,
     *,
@@ -108,8 +139,9 @@ def access(
     masks = lanes @ (1 << np.arange(32, dtype=np.int64))
     if space == "global":
         counts = _count_global(rows, masks, width, op, profile.l1.tag_bank_masks)
-        figures = dict(zip(("sectors", "tags", "tag_wavefronts", "data_wavefronts", "l2_requests"), counts.T)) | figures
-        exact &= _settled(figures, op, width) & _same_above(rows, lanes, max(profile.l1.tag_bank_masks).bit_length() + 7)
+        figures = {name: counts[:, i] for i, name in enumerate(_GLOBAL)} | figures
+        known = max(profile.l1.tag_bank_masks).bit_length() + 7  # address bits with a known part in the tag bank
+        exact &= _settled(figures, op, width) & _same_above(rows, lanes, known)
     else:
         counts = _count_shared(rows, masks, width, op)
         figures = {
@@ -215,8 +247,15 @@ def _count_shared(rows: NDArray[np.int64], masks: NDArray[np.int64], width: int,
         out, scratch = [0] * coalescing.OUT, [0] * coalescing.SCRATCH
         coalescing.many_shared_requests(rows.tolist(), masks.tolist(), width, code, out, scratch, results)
     else:
-        out, scratch = np.zeros(coalescing.OUT, np.int64), np.zeros(coalescing.SCRATCH, np.int64)
-        coalescing.compiled().many_shared_requests(rows, masks, width, code, out, scratch, results)
+        coalescing.compiled().many_shared_requests(
+            rows,
+            masks,
+            width,
+            code,
+            np.zeros(coalescing.OUT, np.int64),
+            np.zeros(coalescing.SCRATCH, np.int64),
+            results,
+        )
     return results
 
 
@@ -233,14 +272,14 @@ def _same_above(rows: NDArray[np.int64], lanes: NDArray[np.bool_], bit: int) -> 
     """Whether all active lanes agree in the address bits from `bit` on, whose part in the tag bank is not known."""
     high = rows >> bit
     highest = high.max(axis=1, keepdims=True, where=lanes, initial=0)
-    return ((high == highest) | ~lanes).all(axis=1)
+    return np.all((high == highest) | ~lanes, axis=1)
 
 
 def pattern(text: str, width: int) -> tuple[list[int], list[bool]]:
     """Byte addresses and active lanes from what users write: an element index in C syntax, or byte offsets.
 
-    An expression over `lane` is the index of elements of `width` bytes, as in `s[32*lane]`. A list with commas holds the
-    byte offsets of lanes 0, 1 and so on; the lanes that it does not reach are inactive.
+    An expression over `lane` is the index of elements of `width` bytes, as in `s[32*lane]`. A list with commas holds
+    the byte offsets of lanes 0, 1 and so on; the lanes that it does not reach are inactive.
 
     >>> pattern("32*lane", 4)[0][:3]
     [0, 128, 256]
