@@ -394,7 +394,8 @@ class _Builder:
     def scratch(self, typ: ir.Type, align: int) -> ir.Value:
         place = self.b.alloca(typ)
         place.align = align
-        return self.b.bitcast(place, POINTER)
+        place.type = POINTER  # opaque: it is used for vectors and scalars
+        return place
 
     def word(self, index: int) -> ir.Value:
         return self.b.load(self.b.gep(self.context, [I64(index)], source_etype=I64), align=8, typ=I64)

@@ -114,7 +114,7 @@ def _popcount(x):  # type: ignore[no-untyped-def]
     x = x - ((x >> np.uint32(1)) & np.uint32(0x55555555))
     x = (x & np.uint32(0x33333333)) + ((x >> np.uint32(2)) & np.uint32(0x33333333))
     x = (x + (x >> np.uint32(4))) & np.uint32(0x0F0F0F0F)
-    return np.int64((x * np.uint32(0x01010101)) >> np.uint32(24))
+    return np.int64(((x * np.uint32(0x01010101)) & np.uint32(0xFFFFFFFF)) >> np.uint32(24))  # numba widens to 64 bits
 
 
 @njit

@@ -14,9 +14,11 @@ from pathlib import Path
 from warpsim.errors import InputError, KernelError, UnsupportedError
 from warpsim.frontend import cache
 
-__all__ = ["Compiled", "compile_cubin", "compiler_version", "include_directories", "source_key", "wheel"]
+__all__ = ["HEADERS", "Compiled", "compile_cubin", "compiler_version", "include_directories", "source_key", "wheel"]
 
+HOST_CODE = "only device code is compiled: put host code between #ifndef __CUDACC_RTC__ and #endif"
 MISSING = "needs warpsim[cuda]: pip install 'warpsim[cuda]'"
+HEADERS = Path(__file__).parent / "headers"  # of the C and C++ standard libraries, which NVRTC lacks
 MAIN = "kernel.cu"  # what NVRTC is told the source is called, in the directory of the source for its quoted includes
 
 
@@ -208,11 +210,14 @@ def _compile(source: str, entry: str, flags: list[str], arch: int, filename: str
     if status == "NVRTC_ERROR_INVALID_OPTION":
         if "architecture" in log:
             raise UnsupportedError(f"NVRTC {compiler_version()} does not compile for sm_{arch}: {log.strip()}")
-        raise InputError(f"compile options: {' '.join(log.split())}")
+        raise InputError(f"compile options {' '.join(flags)}: {' '.join(log.split())}")
     if "__nv_name_map" in log:
         raise InputError(f"{filename}: no kernel {entry!r}: {_entry_problem(log)}; {_kernels(source, flags, filename)}")
     if status != "NVRTC_SUCCESS":
-        raise KernelError(message or f"{filename}: {status}: {' '.join(log.split())}")
+        hint = (
+            f" ({HOST_CODE})" if re.search(r"host function|cudaMalloc|iostream|source file \"vector\"", message) else ""
+        )
+        raise KernelError(f"{message or f'{filename}: {status}: ' + ' '.join(log.split())}{hint}")
     from warpsim.frontend.cubin import Cubin
 
     name = entry if mangled else lowered[0]
@@ -228,7 +233,7 @@ def _run(source: str, names: list[str], flags: list[str], filename: str) -> tupl
     try:
         for name in names:
             library.nvrtcAddNameExpression(program, name.encode())
-        everything = [o.encode() for o in [*flags, *(f"-I{d}" for d in include_directories())]]
+        everything = [o.encode() for o in [*flags, *(f"-I{d}" for d in (*include_directories(), HEADERS))]]
         (status,) = library.nvrtcCompileProgram(program, len(everything), everything)
         _, size = library.nvrtcGetProgramLogSize(program)
         log = b" " * size
@@ -266,7 +271,8 @@ def _kernels(source: str, flags: list[str], filename: str) -> str:
 
     status, binary, _, _ = _run(source, [], flags, filename)
     names = [_plain(name) for name in Cubin(binary).kernels()] if status == "NVRTC_SUCCESS" else []
-    templates = re.findall(r"template\s*<([^;{}()]*)>\s*(?:static\s+|inline\s+)*__global__[^;{]*?(\w+)\s*\(", source)
+    plain = re.sub(r"__launch_bounds__\s*\([^)]*\)", "", source)
+    templates = re.findall(r"template\s*<([^;{}()]*)>\s*(?:static\s+|inline\s+)*__global__[^;{]*?(\w+)\s*\(", plain)
     names += [f"{name}<{' '.join(parameters.split())}>" for parameters, name in templates]
     return "its kernels: " + ", ".join(dict.fromkeys(names)) if names else "it has no kernel"
 

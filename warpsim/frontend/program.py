@@ -119,4 +119,4 @@ class Program:
     functions: dict[str, int] = field(default_factory=dict)
     branch_targets: dict[int, tuple[int, ...]] = field(default_factory=dict)
     compiler: str = ""  # "NVRTC 13.0.88"
-    key: str = ""  # hash of the cubin and the entry: what compiled code is cached by
+    key: str = ""  # hash of code, data and layout, not of source lines: what compiled code is cached by

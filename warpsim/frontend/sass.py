@@ -23,7 +23,7 @@ from warpsim.frontend.program import Instruction, Parameter, Program
 
 __all__ = ["decode", "disassemble", "load_program", "program_from_cubin", "ship"]
 
-FORMAT = 2  # of a listing; a change invalidates cached ones
+FORMAT = 3  # of a listing; a change invalidates cached ones
 RESERVED_SHARED = 1024  # bytes that sm_90 and later keep at the start of a CTA's shared memory and count in its section
 SHIPPED = Path(__file__).parent / "disassembly"
 
@@ -120,7 +120,7 @@ def disassemble(cubin: bytes, entry: str, compiler: str = "") -> Listing:
     result: Listing = {}
     for kernel in parsed.kernels():
         listing = _listing(parsed, document, kernel, table)
-        listing |= {"compiler": compiler, "disassembler": f"nvdisasm {version}", "key": cache.digest(binary, kernel)}
+        listing |= {"compiler": compiler, "disassembler": f"nvdisasm {version}"}
         own = f"listing/{cache.digest(str(FORMAT), binary, kernel, version, compiler)}"
         cache.write(own, json.dumps(listing).encode())
         if kernel == entry:
@@ -165,7 +165,7 @@ def decode(listing: Listing, name: str, filename: str) -> Program:
         functions=functions,
         branch_targets={int(k): tuple(v) for k, v in listing["branch_targets"].items()},
         compiler=listing["compiler"],
-        key=listing["key"],
+        key=_key(listing),
     )
 
 
@@ -277,6 +277,12 @@ def _code(instructions: list[dict[str, Any]]) -> list[str]:
     while code and code[-1] == "NOP":
         code.pop()
     return code
+
+
+def _key(listing: Listing) -> str:
+    """Hash of what a kernel does, not of where its source lies or which line code comes from."""
+    other = ("lines", "files", "compiler", "disassembler")
+    return cache.digest(json.dumps({k: v for k, v in listing.items() if k not in other}, sort_keys=True))
 
 
 def _recursive(code: list[str], functions: Mapping[str, int]) -> bool:

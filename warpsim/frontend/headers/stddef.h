@@ -1,0 +1,9 @@
+#pragma once
+typedef decltype(sizeof(0)) size_t;
+typedef long ptrdiff_t;
+#ifndef NULL
+#define NULL 0
+#endif
+#ifndef offsetof
+#define offsetof(type, member) __builtin_offsetof(type, member)
+#endif
