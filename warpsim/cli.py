@@ -12,8 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from warpsim import __version__
+from warpsim import __version__, crosscheck
 from warpsim.errors import InputError, KernelError, WarpsimError
+from warpsim.options import (
+    exact_option,
+    format_option,
+    gpu_option,
+    output_option,
+    print_parts,
+    set_option,
+    settings,
+    write,
+)
 
 if TYPE_CHECKING:
     from warpsim.result import Result
@@ -22,8 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["command", "main"]
 
 SOURCES = (".cu", ".cuh", ".cpp", ".cc")
-GPU_HELP = "GPU profile: a name or alias (h200, H200, sm_90) or a TOML file."
-SET_HELP = "Override a scenario parameter; repeatable."
 
 
 class Commands(click.Group):
@@ -50,30 +58,6 @@ def command(debug: bool) -> None:
     del debug  # read by `main`, before anything can fail
 
 
-def _gpu(function: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--gpu", metavar="G", help=GPU_HELP)(function)
-
-
-def _set(function: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--set", "assignments", metavar="K=V", multiple=True, help=SET_HELP)(function)
-
-
-def _output(function: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("-o", "--output", metavar="FILE", help="Write there instead of standard output.")(function)
-
-
-def _format(*choices: str) -> Callable[..., Any]:
-    return click.option("--format", "form", type=click.Choice(choices), default="text", show_default=True)
-
-
-def _exact(function: Callable[..., Any]) -> Callable[..., Any]:
-    function = click.option("--exact", "exact", flag_value=True, type=bool, help="Time every CTA.")(function)
-    return click.option(
-        "--sample", "exact", flag_value=False, type=bool, default=None,
-        help="Stop at a steady state and extrapolate. Default: exact where it takes a few seconds.",
-    )(function)  # fmt: skip
-
-
 def _launch_words(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--define", "defines", metavar="NAME[=V]", multiple=True, help="KERNEL.cu: a macro; repeatable."),
@@ -92,12 +76,12 @@ def _launch_words(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @command.command()
 @click.argument("target", metavar="SCENARIO|NAME|KERNEL.cu")
-@_gpu
-@_set
-@_format("text", "json", "html")
-@_output
+@gpu_option
+@set_option
+@format_option("text", "json", "html")
+@output_option
 @click.option("--trace", metavar="FILE", help="Write a Chrome trace (JSON) that Perfetto opens.")
-@_exact
+@exact_option
 @click.option(
     "--fail-on", metavar="RULE[:LIMIT]", multiple=True,
     help="Exit with status 1 when a finding of RULE is worse than LIMIT; `warpsim list rules` names them; repeatable.",
@@ -107,13 +91,13 @@ def run(
     target: str, gpu: str | None, assignments: Sequence[str], form: str, output: str | None, trace: str | None,
     exact: bool | None, fail_on: Sequence[str], **words: Any,
 ) -> None:  # fmt: skip
-    """Simulate a scenario file, a shipped scenario by its name, or a CUDA source."""
+    """Simulate a scenario file, a shipped scenario or a CUDA source."""
     from warpsim.findings import check, parse
 
     for wanted in fail_on:
         parse(wanted)
     scenario = _scenario(target, words)
-    result = _simulate(scenario, gpu, _settings(assignments), exact, trace)
+    result = _simulate(scenario, gpu, settings(assignments), exact, trace)
     _show(result, form, output)
     figures = (result.metrics, result.derived, result.launch, result.lines)
     violations = [text for wanted in fail_on for text in check(*figures, wanted)]
@@ -125,17 +109,20 @@ def run(
 
 @command.command()
 @click.argument("kernel", metavar="KERNEL.cu")
-@_output
+@output_option
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 @_launch_words
 def init(kernel: str, output: str | None, force: bool, **words: Any) -> None:
-    """Write a scenario for a CUDA source, to edit: parameters found, sizes to fill in."""
+    """Write a scenario for a CUDA source, to edit.
+
+    It names the parameters that the source has and guesses sizes; what --grid, --arg ... give is taken over.
+    """
     from warpsim.authoring import init_text
 
     text = init_text(kernel, **_given(words))
     if output is not None and Path(output).is_file() and not force:
         raise InputError(f"{output} exists; --force overwrites it")
-    _write(text, output)
+    write(text, output)
 
 
 @command.command()
@@ -147,30 +134,33 @@ def init(kernel: str, output: str | None, force: bool, **words: Any) -> None:
     "--active", metavar="MASK", help="Active lanes: a mask (0xffff), ranges (0-15,20) or a condition on lane."
 )
 @click.option("--svg", metavar="FILE", help="Also draw into FILE.")
-@_gpu
-@_format("text", "json")
-@_output
+@gpu_option
+@format_option("text", "json")
+@output_option
 def access(
     expression: str, width: int, op: str, space: str, active: str | None, svg: str | None, gpu: str | None,
     form: str, output: str | None,
 ) -> None:  # fmt: skip
-    """Draw one warp instruction: EXPR gives each lane's byte offset, in C syntax over `lane`; or 32 offsets."""
+    """Draw one warp instruction and count what it costs.
+
+    EXPR gives each lane's byte offset, in C syntax over `lane`; or it is a list of 32 offsets.
+    """
     from warpsim import drawing
 
     picture = drawing.pattern(expression, width=width, op=op, space=space, active=active, gpu=gpu or "h200")
     if svg is not None:
-        _write(drawing.svg(picture), svg)
+        write(drawing.svg(picture), svg)
     if form == "json":
-        _write(json.dumps(drawing.figures(picture), indent=1) + "\n", output)
+        write(json.dumps(drawing.figures(picture), indent=1) + "\n", output)
     else:
-        _write(drawing.draw(picture, colour=output is None and sys.stdout.isatty()), output)
+        write(drawing.draw(picture, colour=output is None and sys.stdout.isatty()), output)
 
 
 @command.command("list")
 @click.argument("what", type=click.Choice(["all", "scenarios", "kernels", "gpus", "rules"]), default="all")
-@_format("text", "json")
+@format_option("text", "json")
 def list_command(what: str, form: str) -> None:
-    """List the shipped scenarios and kernels, the GPU profiles and the rules of findings."""
+    """List shipped scenarios and kernels, GPU profiles, rules of findings."""
     from warpsim.catalogue import catalogue, catalogue_text
 
     table = catalogue(what)
@@ -179,9 +169,12 @@ def list_command(what: str, form: str) -> None:
 
 @command.command()
 @click.argument("names", metavar="[METRIC]...", nargs=-1)
-@_format("text", "json")
+@format_option("text", "json")
 def explain(names: Sequence[str], form: str) -> None:
-    """Say what a metric counts, what warpsim compares it with, and its nvprof name; without METRIC list all."""
+    """Say what a metric counts; without METRIC list all.
+
+    Names are those of Nsight Compute or nvprof.
+    """
     from warpsim import metrics
 
     if form == "json":
@@ -205,20 +198,23 @@ def explain(names: Sequence[str], form: str) -> None:
 @command.command()
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@_gpu
-@_set
-@_exact
+@gpu_option
+@set_option
+@exact_option
 @click.option("--all", "everything", is_flag=True, help="Show what is equal, too.")
-@_format("text", "json")
-@_output
+@format_option("text", "json")
+@output_option
 def diff(
     a: str, b: str, gpu: str | None, assignments: Sequence[str], exact: bool | None, everything: bool, form: str,
     output: str | None,
 ) -> None:  # fmt: skip
-    """Compare two scenarios or result files (JSON): what changed, and why one is faster."""
+    """Say what differs between two scenarios or result files, and why.
+
+    A and B are scenario files, names of shipped scenarios, or results written by `run --format json`.
+    """
     from warpsim.difference import difference, reasons
 
-    params = _settings(assignments)
+    params = settings(assignments)
     left, right = (_result(target, gpu, params, exact) for target in (a, b))
     rows = difference(left, right, everything)
     if form == "json":
@@ -226,14 +222,14 @@ def diff(
             "a": left.scenario, "b": right.scenario, "reasons": reasons(left, right),
             "rows": [{"name": n, "a": x, "b": y, "ratio": q} for n, x, y, q in rows],
         }  # fmt: skip
-        _write(json.dumps(document, indent=1) + "\n", output)
+        write(json.dumps(document, indent=1) + "\n", output)
         return
     from warpsim.text import make_table, number
 
     table = make_table("", f"A: {left.scenario}", f"B: {right.scenario}", "B / A")
     for name, x, y, quotient in rows:
         table.add_row(name, _cell(x), _cell(y), "" if quotient is None else number(quotient, 4))
-    _print([*reasons(left, right), "", table if rows else "no difference"], output)
+    print_parts([*reasons(left, right), "", table if rows else "no difference"], output)
 
 
 @command.command()
@@ -242,17 +238,20 @@ def diff(
     "--set", "assignments", metavar="K=VALUES", multiple=True, required=True,
     help="Values of a parameter: 1..64, 1..64:2 (step), 1..64:*2 (factor) or 1,2,8; repeatable: all combinations.",
 )  # fmt: skip
-@_gpu
-@_exact
+@gpu_option
+@exact_option
 @click.option("--metric", "wanted", metavar="METRIC", multiple=True, help="One more column of the table; repeatable.")
 @click.option("--jobs", type=click.IntRange(min=0), default=0, help="Processes; 0, the default, means one a core.")
-@_format("text", "csv", "json")
-@_output
+@format_option("text", "csv", "json")
+@output_option
 def sweep(
     target: str, assignments: Sequence[str], gpu: str | None, exact: bool | None, wanted: Sequence[str], jobs: int,
     form: str, output: str | None,
 ) -> None:  # fmt: skip
-    """Run a scenario for every combination of parameter values, on all cores; rows in order."""
+    """Run a scenario over a grid of parameter values, on all cores.
+
+    warpsim sweep stride --set stride=1..64:*2
+    """
     from warpsim import metrics
     from warpsim import sweep as sweeping
 
@@ -267,11 +266,11 @@ def sweep(
     _scenario(target, {})
     results = list(sweeping.sweep(Point(target, gpu, exact), points, jobs))
     if form == "json":
-        _write(json.dumps([r.to_dict() for r in results], indent=1) + "\n", output)
+        write(json.dumps([r.to_dict() for r in results], indent=1) + "\n", output)
     elif form == "csv":
-        _write(sweeping.as_csv(results), output)
+        write(sweeping.as_csv(results), output)
     else:
-        _print([sweeping.as_table(results, points, columns)], output)
+        print_parts([sweeping.as_table(results, points, columns)], output)
 
 
 class Point:
@@ -302,18 +301,6 @@ def _given(words: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in words.items() if value not in (None, ())}
 
 
-def _settings(assignments: Sequence[str]) -> dict[str, int | float]:
-    found: dict[str, int | float] = {}
-    for text in assignments:
-        from warpsim.expressions import evaluate
-
-        name, equals, value = (part.strip() for part in text.partition("="))
-        if not equals or not name or not value:
-            raise InputError(f"--set {text!r}: write NAME=VALUE")
-        found[name] = evaluate(value)
-    return found
-
-
 def _simulate(
     scenario: Scenario, gpu: str | None, params: dict[str, int | float], exact: bool | None, trace: str | None
 ) -> Result:
@@ -333,11 +320,11 @@ def _result(target: str, gpu: str | None, params: dict[str, int | float], exact:
 
 def _show(result: Result, form: str, output: str | None) -> None:
     if form == "json":
-        _write(result.to_json() + "\n", output)
+        write(result.to_json() + "\n", output)
     elif form == "html":
         from warpsim.report import page
 
-        _write(page(result), output)
+        write(page(result), output)
     elif output is None and sys.stdout.isatty():
         from warpsim.text import make_console, render
 
@@ -345,26 +332,7 @@ def _show(result: Result, form: str, output: str | None) -> None:
     else:
         from warpsim.text import summary
 
-        _write(summary(result), output)
-
-
-def _print(parts: Sequence[Any], output: str | None) -> None:
-    """Strings and rich tables, one below the other."""
-    import io
-
-    from warpsim.text import make_console
-
-    if output is None and sys.stdout.isatty():
-        console = make_console()
-        for part in parts:
-            console.print(part, markup=False)
-        return
-    buffer = io.StringIO()
-    console = make_console(buffer)
-    console.width = 160
-    for part in parts:
-        console.print(part, markup=False)
-    _write("".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines()), output)
+        write(summary(result), output)
 
 
 def _cell(value: Any) -> str:
@@ -377,13 +345,8 @@ def _cell(value: Any) -> str:
     return " x ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _write(text: str, output: str | None) -> None:
-    if output is None or output == "-":
-        click.echo(text, nl=False)
-        return
-    from warpsim.result import write_atomically
-
-    write_atomically(output, text)
+for _command in (crosscheck.compare, crosscheck.record):
+    command.add_command(_command)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
