@@ -2,7 +2,7 @@
 
 Literals (decimal, 0x, 0b, octal, with C's u and l suffixes), ( ), unary + - ~ !, * / %, + -, << >>, < <= > >=,
 == !=, &, ^, |, &&, || and ? :, with C's precedence and meaning: division truncates, the
-remainder has the dividend's sign, comparisons give 0 or 1. Values are 64-bit signed; what leaves that range is an error.
+remainder has the dividend's sign, comparisons give 0 or 1. Values are 64-bit signed; what does not fit is an error.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ class _Parser:
     def error(self, what: str, where: int | None = None) -> InputError:
         if where is None:
             where = self.tokens[self.next][1] if self.next < len(self.tokens) else len(self.text)
-        return InputError(f"expression {self.text!r}, column {where + 1}: {what}")
+        text = self.text if len(self.text) <= 60 else self.text[:57] + "..."
+        return InputError(f"expression {text!r}, column {where + 1}: {what}")
 
     def parse(self) -> Value:
         value = self.choice()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -14,7 +15,7 @@ from warpsim.cexpression import evaluate
 from warpsim.errors import InputError
 from warpsim.gpu import Gpu, load_gpu
 
-__all__ = ["GlobalAccess", "SharedAccess", "access", "pattern"]
+__all__ = ["GlobalAccess", "SharedAccess", "access", "active_lanes", "pattern"]
 
 _WIDTHS = (1, 2, 4, 8, 16)
 _OPS = {
@@ -272,7 +273,8 @@ def _same_above(rows: NDArray[np.int64], lanes: NDArray[np.bool_], bit: int) -> 
     """Whether all active lanes agree in the address bits from `bit` on, whose part in the tag bank is not known."""
     high = rows >> bit
     highest = high.max(axis=1, keepdims=True, where=lanes, initial=0)
-    return np.all((high == highest) | ~lanes, axis=1)
+    agree: NDArray[np.bool_] = ((high == highest) | ~lanes).all(axis=1)
+    return agree
 
 
 def pattern(text: str, width: int) -> tuple[list[int], list[bool]]:
@@ -297,3 +299,26 @@ def pattern(text: str, width: int) -> tuple[list[int], list[bool]]:
     if len(offsets) > 32:
         raise InputError(f"offsets {text!r}: {len(offsets)} offsets, a warp has 32 lanes")
     return offsets + [0] * (32 - len(offsets)), [lane < len(offsets) for lane in range(32)]
+
+
+def active_lanes(text: str) -> list[bool]:
+    """Active lanes as users write them: a mask, lane numbers and ranges, or a condition on `lane` in C syntax.
+
+    >>> [active_lanes(text).count(True) for text in ("0xff", "0-15, 20", "lane % 2 == 0")]
+    [8, 17, 16]
+    """
+    if re.fullmatch(r"\s*0[xXbB][0-9a-fA-F]+\s*", text):
+        mask = int(text, 0)
+        if mask >> 32:
+            raise InputError(f"active {text.strip()}: a mask has 32 bits")
+        return [bool(mask >> lane & 1) for lane in range(32)]
+    if re.fullmatch(r"[\s\d,-]+", text):
+        lanes = set()
+        for item in text.split(","):
+            match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", item)
+            first, last = (int(match[1]), int(match[2] or match[1])) if match else (32, 0)
+            if first > last or last > 31:
+                raise InputError(f"active {text!r}: {item.strip()!r} is not a lane or a range of lanes 0 to 31")
+            lanes |= set(range(first, last + 1))
+        return [lane in lanes for lane in range(32)]
+    return [value != 0 for value in evaluate(text)]
