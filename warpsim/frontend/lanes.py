@@ -4,6 +4,7 @@
 
 - ``lane``: 32 words from the offset on, one a lane
 - ``warp``: one word
+  (SR_VIRTID holds the warp's number in bits 8-14, SR_VIRTCFG the most warps of an SM in bits 8-15)
 - ``unknown``: no value can be given (clocks, timers, the SM's number); reading makes the result unknown
 
 SR_LANEID and the lane masks (SR_LTMASK, SR_EQMASK ...) are constants of the lane and SRZ is zero: they need no table.
@@ -25,17 +26,16 @@ _LANE = ("SR_TID.X", "SR_TID.Y", "SR_TID.Z")
 _WARP = (
     "SR_CTAID.X", "SR_CTAID.Y", "SR_CTAID.Z", "SR_NTID.X", "SR_NTID.Y", "SR_NTID.Z", "SR_NCTAID.X", "SR_NCTAID.Y",
     "SR_NCTAID.Z", "SR_VIRTID", "SR_WARPID", "SR_NWARPID", "SR_SMEMSZ", "SR_SWINHI", "SR_SWINLO", "SR_LWINLO", "SR_LWINHI",
-    "SR_CgaCtaId", "SR_CgaSize", "SR_GRIDID", "SR_NSMID", "SR_VIRTUALSMCNT", "SR_CTA_SIZE", "SR_TID",
+    "SR_CgaCtaId", "SR_CgaSize", "SR_GRIDID", "SR_NSMID", "SR_VIRTUALSMCNT", "SR_VIRTCFG",
 )  # fmt: skip
 _UNKNOWN = (
     "SR_CLOCKLO", "SR_CLOCKHI", "SR_GLOBALTIMERLO", "SR_GLOBALTIMERHI", "SR_VIRTUALSMID", "SR_SMID", "SR_SM_ID",
-    "SR_SM_SPA_VERSION", "SR_HWTASKID", "SR_VIRTCFG",
 )  # fmt: skip
 
 SPECIAL: dict[str, tuple[str, int]] = {
     **{name: ("lane", LANES * k) for k, name in enumerate(_LANE)},
     **{name: ("warp", LANES * len(_LANE) + k) for k, name in enumerate(_WARP)},
-    **{name: ("unknown", -1) for name in _UNKNOWN},
+    **dict.fromkeys(_UNKNOWN, ("unknown", -1)),
 }
 SPECIAL_WORDS = LANES * len(_LANE) + len(_WARP)
 
@@ -310,8 +310,8 @@ def redux(e: Emitter, i: Instruction) -> None:
         "AND": ("and", ALL), "OR": ("or", 0), "XOR": ("xor", 0), "SUM": ("add", 0),
         "MIN": ("smin", 0x7FFFFFFF) if signed else ("umin", ALL), "MAX": ("smax", 0x80000000) if signed else ("umax", 0),
     }  # fmt: skip
-    name, neutral = next((names[m] for m in i.modifiers if m in names), ("add", 0) if not i.modifiers else ("", 0))
-    if "F32" in i.modifiers or name == "":
+    name, neutral = next((names[m] for m in i.modifiers if m in names), names["AND"])
+    if "F32" in i.modifiers:
         if not {"MIN", "MAX"} & set(i.modifiers):
             raise e.unsupported("its operation")
         redux_float(e, i, d, x, active)
