@@ -10,7 +10,7 @@ import pytest
 from warpsim import counters
 from warpsim.errors import InputError, UnsupportedError
 
-WIDE = '''==PROF== Connected to process 4242 (/usr/bin/python3.12)
+WIDE = """==PROF== Connected to process 4242 (/usr/bin/python3.12)
 the program's own line, with, commas "and quotes"
 ==PROF== Profiling "copy_f1" - 0: 0%....50%....100% - 6 passes
 ==WARNING== Could not read some counters
@@ -20,14 +20,14 @@ the program's own line, with, commas "and quotes"
 progress: 1 of 2
 "1","4242","python3.12","127.0.0.1","void tile<(int)33>(const float *)","1","7","(32, 8, 1)","(4, 5, 6)","0","9.0","12","1,234.50","0","0.50","7"
 ==PROF== Disconnected from process 4242
-'''
+"""
 
-LONG = '''==PROF== Connected
+LONG = """==PROF== Connected
 "ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC","Section Name","Metric Name","Metric Unit","Metric Value"
 "0","1","a.out","127.0.0.1","k(float *)","1","7","(128, 1, 1)","(10, 1, 1)","0","9.0","Command line profiler metrics","dram__bytes_read.sum","Kbyte","1,024.5"
 "0","1","a.out","127.0.0.1","k(float *)","1","7","(128, 1, 1)","(10, 1, 1)","0","9.0","Command line profiler metrics","gpu__time_duration.sum","nsecond","10,240,000"
 "1","1","a.out","127.0.0.1","k(float *)","1","7","(128, 1, 1)","(10, 1, 1)","0","9.0","Command line profiler metrics","gpu__time_duration.sum","msecond","2"
-'''
+"""
 
 
 def test_wide_page_is_read_through_noise() -> None:
@@ -92,7 +92,11 @@ def fake_ncu(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
 
 def test_collect_asks_for_the_metrics_and_reads_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "log").write_text(WIDE)
-    fake_ncu(tmp_path, monkeypatch, f'echo "$@" > {tmp_path}/asked\nwhile [ "$1" != --log-file ]; do shift; done\ncp {tmp_path}/log "$2"\n')
+    fake_ncu(
+        tmp_path,
+        monkeypatch,
+        f'echo "$@" > {tmp_path}/asked\nwhile [ "$1" != --log-file ]; do shift; done\ncp {tmp_path}/log "$2"\n',
+    )
     launches = counters.collect(["worker", "job"], ["a__b.sum", "c__d.max"], cache="none")
     assert len(launches) == 2
     asked = (tmp_path / "asked").read_text()
@@ -104,12 +108,20 @@ def test_collect_asks_for_the_metrics_and_reads_the_log(tmp_path: Path, monkeypa
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("echo '==ERROR== ERR_NVGPUCTRPERM - The user does not have permission'", "reserves them for the administrator"),
-        ("echo '==ERROR== Failed to initialize the profiler'", "no counters: ==ERROR== Failed to initialize the profiler"),
+        (
+            "echo '==ERROR== ERR_NVGPUCTRPERM - The user does not have permission'",
+            "reserves them for the administrator",
+        ),
+        (
+            "echo '==ERROR== Failed to initialize the profiler'",
+            "no counters: ==ERROR== Failed to initialize the profiler",
+        ),
         ("exit 3", "ncu ended with status 3"),
     ],
 )
-def test_what_ncu_cannot_do_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, message: str) -> None:
+def test_what_ncu_cannot_do_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, message: str
+) -> None:
     fake_ncu(tmp_path, monkeypatch, body + "\n")
     with pytest.raises(counters.CountersUnavailable, match=message) as caught:
         counters.collect(["worker"])

@@ -20,7 +20,7 @@ _HOMES = {
     "access": "warpsim.patterns",
     "compare": "warpsim.comparison",
     "load": "warpsim.scenario",
-    "replay": "warpsim.replayer",
+    "replay": "warpsim.recordings",
     "simulate": "warpsim.simulator",
     "strategies": None,
     "testing": None,

@@ -56,10 +56,15 @@ def find_ncu() -> str:
     """The path of ncu, or an error that says where to get it."""
     found = shutil.which("ncu")
     if found is None:
-        for root in (Path("/usr/local/cuda/bin/ncu"), *sorted(Path("/opt/nvidia/nsight-compute").glob("*/ncu"), reverse=True)):
+        for root in (
+            Path("/usr/local/cuda/bin/ncu"),
+            *sorted(Path("/opt/nvidia/nsight-compute").glob("*/ncu"), reverse=True),
+        ):
             if root.exists():
                 return str(root)
-        raise CountersUnavailable("no counters: ncu is not on the PATH; install NVIDIA Nsight Compute. Times are still measured")
+        raise CountersUnavailable(
+            "no counters: ncu is not on the PATH; install NVIDIA Nsight Compute. Times are still measured"
+        )
     return found
 
 
@@ -86,7 +91,9 @@ def collect(
             "--metrics", ",".join(metrics), *command,
         ]  # fmt: skip
         try:
-            done = subprocess.run(arguments, capture_output=True, text=True, errors="replace", timeout=timeout, check=False)
+            done = subprocess.run(
+                arguments, capture_output=True, text=True, errors="replace", timeout=timeout, check=False
+            )
         except subprocess.TimeoutExpired:
             raise CountersUnavailable(f"no counters: ncu did not finish within {timeout:g} s") from None
         text = log.read_text(errors="replace") if log.exists() else ""
@@ -211,7 +218,7 @@ def _extent(text: str) -> tuple[int, int, int]:
 
 def _binary(file: Path) -> list[Launch]:
     try:
-        import ncu_report  # noqa: PLC0415
+        import ncu_report
     except ImportError:
         raise UnsupportedError(
             f"{file}: reading .ncu-rep files needs the package ncu-report (pip install ncu-report); or give the CSV that "
@@ -232,7 +239,9 @@ def _binary(file: Path) -> list[Launch]:
                 value = metric.value() if metric is not None and "__" in name else None
                 if isinstance(value, int | float):
                     scaled = value * _UNITS.get((metric.unit() or "").lower(), 1.0)
-                    metrics[name] = int(scaled) if scaled == int(scaled) and not name.endswith((".pct", ".ratio")) else scaled
+                    metrics[name] = (
+                        int(scaled) if scaled == int(scaled) and not name.endswith((".pct", ".ratio")) else scaled
+                    )
             grid, block = (
                 tuple(_shape(action, f"launch__{what}_dim_{axis}") for axis in "xyz") for what in ("grid", "block")
             )

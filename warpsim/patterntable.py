@@ -85,12 +85,16 @@ class Pattern:
             given = f"{self.op} {self.space} {self.width} {self.kind}".strip()
             raise InputError(f"{where}: {given} cannot be replayed; allowed: {', '.join(allowed)}")
         if len(self.addresses) != 32 or len(self.active) != 32:
-            raise InputError(f"{where}: 32 addresses and 32 active flags are needed, {len(self.addresses)} and {len(self.active)} given")
+            raise InputError(
+                f"{where}: 32 addresses and 32 active flags are needed, {len(self.addresses)} and {len(self.active)} given"
+            )
         lanes = [a for a, on in zip(self.addresses, self.active, strict=True) if on]
         if any(a < 0 for a in self.addresses):
             raise InputError(f"{where}: negative address {min(self.addresses)}")
         if any(a % self.width for a in lanes):
-            raise InputError(f"{where}: address {next(a for a in lanes if a % self.width)} is not a multiple of {self.width}")
+            raise InputError(
+                f"{where}: address {next(a for a in lanes if a % self.width)} is not a multiple of {self.width}"
+            )
         if self.op.startswith("ldmatrix") and not all(self.active):
             raise InputError(f"{where}: ldmatrix needs all 32 lanes active")
 
@@ -142,10 +146,20 @@ def encode(patterns: Sequence[Pattern], arena: int, repeats: Sequence[int] | Non
         common = int(np.bitwise_or.reduce(np.array(distances, np.uint64)))
         while common and common >> shift >= 1 << 32:
             if common & ((1 << (shift + 1)) - 1):
-                raise InputError(f"pattern {pattern.name or row}: lanes lie too far apart for 32-bit offsets of their common step")
+                raise InputError(
+                    f"pattern {pattern.name or row}: lanes lie too far apart for 32-bit offsets of their common step"
+                )
             shift += 1
         start = base if pattern.space == "shared" else arena + base
-        table[row] = ([d >> shift for d in distances], start, pattern.mask, pattern.operation, 1 if repeats is None else repeats[row], shift, 0)
+        table[row] = (
+            [d >> shift for d in distances],
+            start,
+            pattern.mask,
+            pattern.operation,
+            1 if repeats is None else repeats[row],
+            shift,
+            0,
+        )
     return table
 
 
@@ -166,7 +180,9 @@ def metrics_of(op: str, space: str) -> dict[str, str]:
         figures["op_wavefronts"] = shared_wavefronts(_GLOBAL[op])
     else:
         figures["conflicts"] = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
-    figures["requests"] = "smsp__inst_executed_op_ldsm.sum" if op.startswith("ldmatrix") else "smsp__inst_executed_pipe_lsu.sum"
+    figures["requests"] = (
+        "smsp__inst_executed_op_ldsm.sum" if op.startswith("ldmatrix") else "smsp__inst_executed_pipe_lsu.sum"
+    )
     return figures
 
 

@@ -33,7 +33,19 @@ from warpsim.result import Result, build_result, write_atomically
 if TYPE_CHECKING:
     from warpsim.scenario import Scenario
 
-__all__ = ["Recorded", "check_all", "find", "launch_hash", "measure", "record", "recorded_folder", "recording_path", "stale", "why_stale"]
+__all__ = [
+    "Recorded",
+    "check_all",
+    "find",
+    "launch_hash",
+    "measure",
+    "record",
+    "recorded_folder",
+    "recording_path",
+    "replay",
+    "stale",
+    "why_stale",
+]
 
 GROUP = 16  # launches a worker gets at a time: what a crash or a time limit can cost
 WHOLE = 16 << 30  # buffers up to this are allocated whole, without asking the simulator what is touched
@@ -67,7 +79,7 @@ def record(
     `limit` seconds no further group is begun. Each file is written as soon as its group is measured.
     """
     require_gpu()
-    from warpsim.scenario import load  # noqa: PLC0415
+    from warpsim.scenario import load
 
     say = say or (lambda _: None)
     gpu = device()["profile"]
@@ -86,7 +98,9 @@ def record(
     (root / gpu).mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     for (launch, default), result in zip(
-        launches, measure([x for x, _ in launches], counters=counters, repetitions=repetitions, limit=limit, say=say), strict=False
+        launches,
+        measure([x for x, _ in launches], counters=counters, repetitions=repetitions, limit=limit, say=say),
+        strict=False,
     ):
         if isinstance(result, WarpsimError):
             report.failures.append(str(result))
@@ -98,8 +112,34 @@ def record(
         say(f"{time.monotonic() - began:6.1f} s  {launch.name}: {result.time_ns / 1e3:.2f} us")
     left = len(launches) - len(report.written) - len(report.failures)
     if left > 0:
-        report.failures.append(f"{left} scenarios not measured: the time limit of {limit:g} s was reached" if limit else f"{left} scenarios not measured")
+        report.failures.append(
+            f"{left} scenarios not measured: the time limit of {limit:g} s was reached"
+            if limit is not None
+            else f"{left} scenarios not measured"
+        )
     return report
+
+
+def replay(
+    scenario: Scenario | Launch | str,
+    *,
+    gpu: str | None = None,
+    params: Mapping[str, Any] | None = None,
+    counters: bool = True,
+) -> Result:
+    """Run a scenario on the GPU and return what the hardware said; `gpu`, if given, must be the GPU that is there."""
+    from warpsim.scenario import load
+
+    require_gpu()
+    if isinstance(scenario, str):
+        scenario = load(scenario)
+    launch = scenario if isinstance(scenario, Launch) else scenario.bind(params)
+    result = next(iter(measure([launch], counters=counters)))
+    if isinstance(result, WarpsimError):
+        raise result
+    if gpu is not None and result.gpu != gpu:
+        raise InputError(f"gpu {gpu}: the GPU here is {result.gpu}")
+    return result
 
 
 def measure(
@@ -145,7 +185,7 @@ def _touched(launch: Launch) -> dict[str, int]:
     """Bytes of opaque buffers up to the last one touched, asked of the simulator where whole buffers would be large."""
     if sum(b.bytes for b in launch.allocations) <= WHOLE or all(not b.opaque for b in launch.allocations):
         return {}
-    from warpsim.simulator import simulate  # noqa: PLC0415
+    from warpsim.simulator import simulate
 
     result = simulate(launch)
     return {str(b["name"]): int(b["touched"]) for b in result.buffers if "touched" in b}
@@ -202,7 +242,10 @@ def _count(job: Job, members: list[int], cache: str, replay: str) -> dict[int, d
     found: dict[int, dict[str, Any]] = {}
     while waiting:
         part = dataclasses.replace(
-            job, launches=tuple(job.launches[i] for i in waiting), touched=tuple(job.touched[i] for i in waiting), first=0
+            job,
+            launches=tuple(job.launches[i] for i in waiting),
+            touched=tuple(job.touched[i] for i in waiting),
+            first=0,
         )
         with tempfile.TemporaryDirectory(prefix="warpsim-") as scratch:
             command = _command("count", part, Path(scratch))
@@ -217,7 +260,9 @@ def _count(job: Job, members: list[int], cache: str, replay: str) -> dict[int, d
         for at, kernel in zip(good, profiled, strict=True):
             launch = job.launches[waiting[at]]
             if kernel.grid != launch.grid or kernel.block != launch.block:
-                raise KernelError(f"{launch.name}: ncu reports {kernel.kernel} with grid {kernel.grid}, launched was {launch.grid}")
+                raise KernelError(
+                    f"{launch.name}: ncu reports {kernel.kernel} with grid {kernel.grid}, launched was {launch.grid}"
+                )
             found[waiting[at]] = {"info": lines[at], "metrics": kernel.metrics, "unavailable": list(kernel.unavailable)}
         reached = max([*lines, -1 if begun is None else begun])
         waiting = waiting[reached + 1 :] if reached >= 0 else []
@@ -243,7 +288,10 @@ def _result(
                 metrics[name] = value
     else:
         metrics["gpu__time_duration.sum"] = 1e3 * times["event_us"]
-        uncertainty["gpu__time_duration.sum"] = {"half_width": 3500.0, "why": "CUDA events include some 3 to 7 us of launch overhead"}
+        uncertainty["gpu__time_duration.sum"] = {
+            "half_width": 3500.0,
+            "why": "CUDA events include some 3 to 7 us of launch overhead",
+        }
     clock = other.get("sm__cycles_elapsed.avg.per_second", 0) / 1e6 or times["clocks"].get("sm_mhz", 0.0)
     cycles, duration = metrics.get("sm__cycles_elapsed.max"), metrics["gpu__time_duration.sum"]
     noisy = bool(cycles and clock and abs(cycles / clock * 1e3 / duration - 1) > 0.05)
@@ -268,12 +316,19 @@ def _result(
 
 def _gpu_facts(facts: Mapping[str, Any], clock: float) -> dict[str, Any]:
     try:
-        from warpsim.derivation import gpu_facts  # noqa: PLC0415
-        from warpsim.gpu import load_gpu  # noqa: PLC0415
+        from warpsim.derivation import gpu_facts
+        from warpsim.gpu import load_gpu
 
         return dict(gpu_facts(load_gpu(facts["profile"])))
     except InputError:  # a GPU without a profile: no peaks to relate figures to
-        return {"name": facts["profile"], "title": facts["device"], "checked": True, "assumed": [], "sms": facts["sms"], "clock_mhz": clock}
+        return {
+            "name": facts["profile"],
+            "title": facts["device"],
+            "checked": True,
+            "assumed": [],
+            "sms": facts["sms"],
+            "clock_mhz": clock,
+        }
 
 
 def launch_hash(launch: Launch) -> str:
@@ -301,14 +356,18 @@ def recorded_folder(gpu: str, root: Path | None = None) -> Path:
     return (root if root is not None else shipped("scenarios") / "recorded") / gpu
 
 
-def recording_path(launch: Launch, gpu: str, root: Path | None = None, *, default: Mapping[str, Any] | None = None) -> Path:
+def recording_path(
+    launch: Launch, gpu: str, root: Path | None = None, *, default: Mapping[str, Any] | None = None
+) -> Path:
     """The file of a launch's recording; parameters that are not the scenario's own are in its name."""
     changed = {k: v for k, v in launch.params.items() if default is not None and default.get(k) != v}
     suffix = "".join(f"@{k}={v}" for k, v in sorted(changed.items()))
     return recorded_folder(gpu, root) / f"{launch.name}{suffix}.json"
 
 
-def find(launch: Launch, gpu: str, root: Path | None = None, *, default: Mapping[str, Any] | None = None) -> Result | None:
+def find(
+    launch: Launch, gpu: str, root: Path | None = None, *, default: Mapping[str, Any] | None = None
+) -> Result | None:
     """The recording of a launch on that GPU, if there is one."""
     path = recording_path(launch, gpu, root, default=default)
     return Result.load(path) if path.exists() else None

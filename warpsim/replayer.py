@@ -3,7 +3,7 @@
 The scenario's own source is compiled by CuPy with the options that the front end uses, its buffers get the same
 contents at the same distances from each other (multiples of 2 MiB), and the kernel is launched. The work is done by a
 worker process (``python -m warpsim.replayer time|count JOB OUT``): a kernel that faults takes its process down,
-and Nsight Compute needs a process to wrap. `warpsim.recordings` drives the workers; `replay` is the short way.
+and Nsight Compute needs a process to wrap. `warpsim.recordings` drives the workers.
 
 Times are CUDA events around single launches, after a warm-up, each with the L2 flushed before (unless the scenario asks for warm
 caches); an event pair itself takes 3-7 us, so `gpu__time_duration.sum` is what predictions are compared with.
@@ -23,18 +23,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from warpsim.errors import InputError, KernelError, UnsupportedError, WarpsimError
 from warpsim.launch import ALIGNMENT, BufferArg, Launch, ValueArg, place
 
-if TYPE_CHECKING:
-    from warpsim.result import Result
-    from warpsim.scenario import Scenario
-
-__all__ = ["Job", "Replayed", "compile_options", "device", "layout", "replay", "require_gpu"]
+__all__ = ["Job", "Replayed", "compile_options", "device", "layout", "require_gpu"]
 
 OPAQUE_BYTE = 0x3C  # contents of opaque buffers: zeros would be kinder to power and links than data is
 SAMPLES = 64  # elements of each output kept in a recording
@@ -66,13 +62,15 @@ class Replayed:
 def require_gpu() -> Any:
     """CuPy, or an error that says what is missing."""
     try:
-        import cupy  # noqa: PLC0415
+        import cupy
     except ImportError:
         raise UnsupportedError("replaying needs a GPU and warpsim[gpu]: pip install 'warpsim[gpu]'") from None
     try:
         count = cupy.cuda.runtime.getDeviceCount()
     except Exception as error:  # no driver: CuPy raises CUDARuntimeError or OSError
-        raise UnsupportedError(f"replaying needs a GPU and warpsim[gpu]; CuPy is here, but finds no GPU: {error}") from None
+        raise UnsupportedError(
+            f"replaying needs a GPU and warpsim[gpu]; CuPy is here, but finds no GPU: {error}"
+        ) from None
     if count == 0:
         raise UnsupportedError("replaying needs a GPU and warpsim[gpu]; CuPy is here, but finds no GPU")
     return cupy
@@ -81,7 +79,7 @@ def require_gpu() -> Any:
 def device() -> dict[str, Any]:
     """Name, profile, driver, CUDA and compiler versions of GPU 0."""
     cp = require_gpu()
-    from warpsim.gpu import load_gpu  # noqa: PLC0415
+    from warpsim.gpu import load_gpu
 
     properties = cp.cuda.runtime.getDeviceProperties(0)
     name = properties["name"].decode() if isinstance(properties["name"], bytes) else str(properties["name"])
@@ -179,7 +177,7 @@ def _parameters(function: int, count: int) -> list[_Parameter]:
 
 
 def _get_kernel(cp: Any, launch: Launch) -> Any:
-    from warpsim.frontend.nvrtc import include_directories  # noqa: PLC0415
+    from warpsim.frontend.nvrtc import include_directories
 
     options = (*compile_options(launch), *(f"-I{d}" for d in include_directories()))
     expressions = None if re.fullmatch(r"_Z\w+", launch.entry) else [launch.entry]
@@ -187,7 +185,9 @@ def _get_kernel(cp: Any, launch: Launch) -> Any:
         module = cp.RawModule(code=launch.source, options=options, name_expressions=expressions)
         kernel = module.get_function(launch.entry)
     except Exception as error:  # CompileException, CUDADriverError: told in one line
-        lines = [line for line in str(error).splitlines() if "error" in line] or str(error).splitlines() or [repr(error)]
+        lines = (
+            [line for line in str(error).splitlines() if "error" in line] or str(error).splitlines() or [repr(error)]
+        )
         raise KernelError(f"{launch.name}: CuPy cannot compile '{launch.entry}': {lines[0].strip()}") from None
     if launch.dynamic_shared > 48 * 1024 and launch.opt_in_shared:
         kernel.max_dynamic_shared_size_bytes = launch.dynamic_shared
@@ -217,7 +217,9 @@ def prepared(launch: Launch, touched: Mapping[str, int], *, keep: bool = False) 
                 cp.cuda.runtime.memset(buffer.address, OPAQUE_BYTE, needed(buffer, touched))
                 continue
             contents = np.ascontiguousarray(data)
-            cp.cuda.runtime.memcpy(buffer.address, contents.ctypes.data, contents.nbytes, cp.cuda.runtime.memcpyHostToDevice)
+            cp.cuda.runtime.memcpy(
+                buffer.address, contents.ctypes.data, contents.nbytes, cp.cuda.runtime.memcpyHostToDevice
+            )
             if keep:
                 copy = cp.cuda.runtime.malloc(contents.nbytes)
                 memory.append(copy)
@@ -233,7 +235,7 @@ def prepared(launch: Launch, touched: Mapping[str, int], *, keep: bool = False) 
 
 
 def _at(launch: Launch, arguments: tuple[BufferArg | ValueArg, ...]) -> Launch:
-    from dataclasses import replace  # noqa: PLC0415
+    from dataclasses import replace
 
     return replace(launch, arguments=arguments)
 
@@ -247,7 +249,9 @@ def _arguments(kernel: Any, launch: Launch) -> tuple[Any, ...]:
 
 def _info(cp: Any, kernel: Any, launch: Launch, touched: Mapping[str, int]) -> dict[str, Any]:
     shared = int(kernel.shared_size_bytes) + launch.dynamic_shared
-    resident = cp.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(kernel.kernel.ptr, launch.threads, launch.dynamic_shared)
+    resident = cp.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
+        kernel.kernel.ptr, launch.threads, launch.dynamic_shared
+    )
     return {
         "name": launch.name,
         "launch": {
@@ -345,7 +349,9 @@ def samples(replayed: Replayed, allocated: Mapping[str, int]) -> dict[str, Any]:
         into = (ctypes.c_char * size).from_buffer(word)
         values = []
         for i in index:
-            cp.cuda.runtime.memcpy(ctypes.addressof(into), buffer.address + i * size, size, cp.cuda.runtime.memcpyDeviceToHost)
+            cp.cuda.runtime.memcpy(
+                ctypes.addressof(into), buffer.address + i * size, size, cp.cuda.runtime.memcpyDeviceToHost
+            )
             values.append(word.hex())
         taken[buffer.name] = {"index": index, "hex": values}
     return taken
@@ -380,7 +386,7 @@ def _count(job: Job, index: int, flusher: Flusher) -> dict[str, Any]:
 def work(mode: str, job_file: str, out_file: str) -> int:
     """The worker: one JSON line a launch in `out_file`, written as soon as it is done."""
     with open(job_file, "rb") as file:
-        job: Job = pickle.load(file)  # noqa: S301  (our own parent process wrote it)
+        job: Job = pickle.load(file)
     cp = require_gpu()
     flusher = Flusher(cp)
     with open(out_file, "w", encoding="utf-8") as out:
@@ -403,24 +409,7 @@ def work(mode: str, job_file: str, out_file: str) -> int:
     return 0
 
 
-def replay(
-    scenario: Scenario | Launch | str, *, gpu: str | None = None, params: Mapping[str, Any] | None = None, counters: bool = True
-) -> Result:
-    """Run a scenario on the GPU and return what the hardware said; `gpu`, if given, must be the GPU that is there."""
-    from warpsim.recordings import measure  # noqa: PLC0415
-    from warpsim.scenario import load  # noqa: PLC0415
-
-    require_gpu()
-    if isinstance(scenario, str):
-        scenario = load(scenario)
-    launch = scenario if isinstance(scenario, Launch) else scenario.bind(params)
-    result = next(iter(measure([launch], counters=counters)))
-    if isinstance(result, WarpsimError):
-        raise result
-    if gpu is not None and result.gpu != gpu:
-        raise InputError(f"--gpu {gpu}: the GPU here is {result.gpu}")
-    return result
-
-
 if __name__ == "__main__":
-    sys.exit(work(*sys.argv[1:4]))
+    from warpsim.replayer import work as _work  # the module that the job was pickled by
+
+    sys.exit(_work(*sys.argv[1:4]))
