@@ -59,7 +59,7 @@ class CompileTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     std: str | None = None
     options: list[str] = []
-    define: dict[str, int | float | str | bool] = {}
+    define: dict[str, Any] = {}  # numbers, text or true and false
 
 
 class StateTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -80,8 +80,8 @@ class Document(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     kernel: str | None = None
     source: str | None = None
     gpu: str = "h200"
-    params: dict[str, int | float] = {}
-    test_params: dict[str, int | float] = {}
+    params: dict[str, Any] = {}  # numbers: `_check_params` names the key, which msgspec does not
+    test_params: dict[str, Any] = {}
     compile: CompileTable = CompileTable()
     state: StateTable = StateTable()
     arg: list[ArgTable] = []
@@ -121,9 +121,11 @@ def read_document(data: dict[str, Any]) -> Document:
     for key, sizes in (("grid", document.launch.grid), ("block", document.launch.block)):
         if not 1 <= len(sizes) <= 3:
             raise InputError(f"launch.{key}: {len(sizes)} numbers (1 to 3)")
-    for name in document.compile.define:
+    for name, value in document.compile.define.items():
         if not name.isidentifier() or not name.isascii():
             raise InputError(f"compile.define: '{name}' is not a macro name")
+        if not isinstance(value, (bool, int, float, str)):
+            raise InputError(f"compile.define.{name}: {_kind(value)} given, a number, text or true or false wanted")
     _check_arguments(document.arg)
     return document
 
@@ -134,14 +136,25 @@ def _check_params(document: Document) -> None:
             raise InputError(f"params: '{name}' is not a name (letters, digits, _)")
         if name in RESERVED:
             raise InputError(f"params: '{name}' has a meaning in expressions; give the parameter another name")
-        with at(f"params.{name}"):
-            evaluate(value)
+        _check_number(f"params.{name}", value)
     for name, value in document.test_params.items():
         if name not in document.params:
             listed = ", ".join(document.params) or "none"
             raise InputError(f"test_params: no parameter '{name}'{near(name, document.params)}; [params] has: {listed}")
-        with at(f"test_params.{name}"):
-            evaluate(value)
+        _check_number(f"test_params.{name}", value)
+
+
+def _check_number(key: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(f"{key}: {_kind(value)} given, a number wanted")
+    with at(key):
+        evaluate(value)
+
+
+def _kind(value: Any) -> str:
+    """What TOML calls the type of *value*."""
+    names = {bool: "true or false", str: "text", list: "a list", dict: "a table", int: "an integer", float: "a number"}
+    return names.get(type(value), "a date or time")
 
 
 def _check_arguments(arguments: Sequence[ArgTable]) -> None:

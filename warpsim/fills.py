@@ -73,14 +73,16 @@ class Fill:
 def load_array(path: Path) -> NDArray[Any]:
     """The array of a .npy file, not read before it is used."""
     try:
-        contents: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        contents: Any = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise InputError(f"no file '{path}'") from None
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read '{path}' as a .npy file: {error}") from None
     if not isinstance(contents, np.ndarray):
+        contents.close()
         raise InputError(f"'{path}' holds several arrays, one .npy array is wanted")
-    return contents
+    array: NDArray[Any] = contents
+    return array
 
 
 def check_size(numbers: int, kind: Element, count: int, what: str) -> None:

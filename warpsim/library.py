@@ -56,10 +56,9 @@ def find_kernel(name: str | Path, beside: Path | None = None) -> Path:
     for place in ([beside.parent] if beside is not None else [Path()]) + [folder("kernels")]:
         if (place / given).is_file():
             return place / given
-    where = f"in '{beside.parent}'" if beside is not None else "here"
-    raise _unknown(
-        "kernel file", str(name), list_kernels(), f"{where} and among the shipped kernels, see 'warpsim list'"
-    )
+    here = beside.parent if beside is not None else Path()
+    known = [*list_kernels(), *(p.name for p in here.glob("*.cu"))]
+    raise _unknown("kernel file", str(name), known, f"in '{here}' and among the shipped kernels, see 'warpsim list'")
 
 
 def _unknown(what: str, name: str, known: Iterable[str], where: str) -> InputError:
