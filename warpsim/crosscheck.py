@@ -47,7 +47,8 @@ def compare(
 ) -> None:  # fmt: skip
     """Put prediction and hardware side by side.
 
-    The hardware is a GPU that is here, else the shipped recordings, or a report of one's own. Without SCENARIO all shipped ones are compared. A required metric that one side lacks is a failure.
+    The hardware is a GPU that is here, else the shipped recordings, or a report of one's own.
+    Without SCENARIO all shipped ones are compared. A required metric that one side lacks is a failure.
     """
     from warpsim import comparison
 
