@@ -152,7 +152,7 @@ def _list(sizes: Sequence[Number]) -> str:
 
 def _sizes(text: str) -> list[Number]:
     """Split `64,64` and `64x64`, at commas outside brackets only."""
-    return [part.strip() for part in re.split(r",(?![^(]*\))|(?<=\d)x(?=\d)", text)]
+    return [part.strip() for part in re.split(r",(?![^(]*\))|(?<=\d)(?<!\b0)x(?=\d)", text)]
 
 
 def _define(text: str) -> tuple[str, str]:

@@ -177,9 +177,7 @@ def _shared(arguments: Sequence[BufferArg | ValueArg]) -> list[BufferArg | Value
                 )
                 break
             if start < high and low < end:
-                raise InputError(
-                    f"the arrays of '{owner}' and '{argument.name}' overlap in part: neither holds the other"
-                )
+                raise InputError(f"the arrays of '{owner}' and '{argument.name}' overlap, and neither holds the other")
         else:
             owners.append((argument.name, start, end))
     return [aliases.get(a.name, a) for a in arguments]

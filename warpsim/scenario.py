@@ -75,7 +75,9 @@ class Scenario:
     @property
     def where(self) -> str:
         """What errors call this scenario."""
-        return str(self.path) if self.path is not None else self.name
+        if self.path is not None:
+            return str(self.path)
+        return self.name if self.kernel == "(inline)" else self.kernel
 
     def bind(
         self,

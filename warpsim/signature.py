@@ -93,7 +93,7 @@ def split_arguments(text: str) -> list[str]:
 def _blank(match: re.Match[str]) -> str:
     text = match[0]
     if text[0] in "\"'":
-        return text
+        return '""' if "__global__" in text else text
     return "\n" * text.count("\n") or " "
 
 

@@ -1,0 +1,94 @@
+"""Packing of kernel parameters: the type of a value is the kernel's."""
+
+import struct
+from dataclasses import dataclass
+
+import pytest
+
+from warpsim.errors import InputError, UnsupportedError
+from warpsim.scenario import parse
+
+
+@dataclass
+class Slot:
+    offset: int
+    size: int
+
+
+def _launch(parameters, *values, entry="f"):
+    text = f"schema = 1\nsource = '''{parameters}'''\nentry = '{entry}'\n[launch]\ngrid = [1]\nblock = [32]\n"
+    for index, value in enumerate(values):
+        kind = f'buffer = "{value}"\ncount = 8' if value in ("float", "int") else f"value = {value}"
+        text += f'[[arg]]\nname = "a{index}"\n{kind}\n'
+    return parse(text).bind()
+
+
+def test_every_parameter_lands_at_its_offset_in_its_type():
+    launch = _launch(
+        'extern "C" __global__ void f(float* p, int n, double d, short s, float x, unsigned long long z, bool b) {}',
+        "float", 7, 3, -2, '"1/2"', "1", "1",
+    )  # fmt: skip
+    slots = [Slot(0, 8), Slot(8, 4), Slot(16, 8), Slot(24, 2), Slot(28, 4), Slot(32, 8), Slot(40, 1)]
+    assert launch.pack(slots) == struct.pack(
+        "<QiIdhhfQB", launch.buffers[0].address, 7, 0, 3.0, -2, 0, 0.5, 1, 1
+    )  # an integer given for `double` and `float` is converted
+
+
+def test_a_template_parameter_takes_the_type_of_the_entry():
+    source = "template<class T, int N> __global__ void f(T x, T* p) {}"
+    slots = {"float": [Slot(0, 4), Slot(8, 8)], "double": [Slot(0, 8), Slot(8, 8)], "int": [Slot(0, 4), Slot(8, 8)]}
+    for kind, code in (("float", "f"), ("double", "d"), ("int", "i")):
+        launch = _launch(source, 3, "float", entry=f"f<{kind}, 4>")
+        assert launch.pack(slots[kind])[: struct.calcsize(code)] == struct.pack(f"<{code}", 3)
+
+
+def test_ptx_decides_where_the_source_does_not():
+    launch = _launch('#include "k.h"\n// __global__ void f is there', 2, 2)
+    slots = [Slot(0, 4), Slot(4, 4)]
+    assert launch.pack(slots) == struct.pack("<ii", 2, 2)
+    assert launch.pack(slots, ptx_types=["f32", "u32"]) == struct.pack("<fi", 2.0, 2)
+
+
+def test_a_float_is_a_float_where_no_type_is_known():
+    launch = _launch("// __global__ elsewhere", 2.5, 4294967295, "2.0")
+    assert launch.pack([Slot(0, 4), Slot(4, 4), Slot(8, 8)]) == struct.pack("<fId", 2.5, 4294967295, 2.0)
+
+
+def test_the_number_of_arguments_is_the_kernels():
+    launch = _launch("__global__ void f(int* a, int n) {}", "int", 1, 2)
+    with pytest.raises(InputError, match=r"kernel 'f' has 2 parameters, the scenario 3 arguments \(a0, a1, a2\)"):
+        launch.pack([Slot(0, 8), Slot(8, 4)])
+
+
+@pytest.mark.parametrize(
+    ("parameter", "size", "value", "error", "message"),
+    [
+        (
+            "int n",
+            4,
+            "2.5",
+            InputError,
+            "arg 'a0' of kernel 'f': 2.5 is not a whole number, and the parameter is 'int'",
+        ),
+        ("int n", 4, "2147483648", InputError, "2147483648 does not fit 'int'"),
+        ("unsigned n", 4, "-1", InputError, "-1 does not fit 'unsigned'"),
+        ("float x", 4, "float", InputError, "a buffer, but the parameter is 'float'"),
+        ("long long n", 8, "float", InputError, "a buffer, but the parameter is 'long long'"),
+        ("float* p", 8, "3", InputError, "value 3, but the parameter is a pointer ('float*'): give it a buffer"),
+        ("float4 v", 16, "3", UnsupportedError, "takes 16 bytes ('float4'): struct arguments are not supported"),
+        ("float2 v", 8, "3", UnsupportedError, "the parameter is 'float2': vector and struct arguments"),
+    ],
+)
+def test_an_argument_that_cannot_be_the_parameter_is_refused(parameter, size, value, error, message):
+    launch = _launch(f"__global__ void f({parameter}) {{}}", value)
+    with pytest.raises(error) as caught:
+        launch.pack([Slot(0, size)])
+    assert message in str(caught.value)
+
+
+def test_zero_is_a_null_pointer():
+    assert _launch("__global__ void f(float* p) {}", 0).pack([Slot(0, 8)]) == bytes(8)
+
+
+def test_a_kernel_without_parameters_has_no_bytes():
+    assert _launch("__global__ void f() {}").pack([]) == b""
