@@ -16,7 +16,7 @@ from warpsim.frontend.bits import INTEGERS, field
 from warpsim.frontend.doubles import float64
 from warpsim.frontend.emitter import F16, F32, F64, I16, I32, I64, Emitter, Value
 from warpsim.frontend.floating import directed, flush, literal, rounding, signed, two_sum
-from warpsim.frontend.packed import to_bf16
+from warpsim.frontend.packed import half_of
 from warpsim.frontend.program import Instruction, Operand
 
 __all__: list[str] = []
@@ -67,14 +67,6 @@ def odd32(e: Emitter, high: ir.Value, rest: ir.Value | None = None) -> ir.Value:
     return b.bitcast(b.add(words, b.select(change, step, e.constant(0))), near.type)
 
 
-def half_word(e: Emitter, bits: ir.Value, kind: str) -> ir.Value:
-    """<n x float> rounded to a 16-bit type in the low half of a word."""
-    b = e.builder
-    if kind == "BF16":
-        return b.lshr(to_bf16(e, bits), e.constant(16))
-    return b.zext(b.bitcast(b.fptrunc(bits, e.vector(F16)), e.vector(I16)), e.vector(I32))
-
-
 def write_float(e: Emitter, i: Instruction, kind: str, bits: ir.Value, unknown: ir.Value | None) -> None:
     """A float32 or float64 vector as the destination's type (float64 destinations get float64)."""
     b = e.builder
@@ -86,7 +78,7 @@ def write_float(e: Emitter, i: Instruction, kind: str, bits: ir.Value, unknown: 
         ftz = "FTZ" in i.modifiers
         e.result(d, Value(flush(e, words) if ftz else words, unknown, ftz))
     else:
-        e.result(d, Value(half_word(e, bits, kind), unknown))
+        e.result(d, Value(half_of(e, bits, kind == "BF16"), unknown))
 
 
 def f2f(e: Emitter, i: Instruction) -> None:
@@ -237,7 +229,7 @@ def mufu(e: Emitter, i: Instruction) -> None:
     if kind == "F32":
         e.result(d, Value(flush(e, b.bitcast(bits, e.vector(I32))), value.unknown, True))
     else:
-        e.result(d, Value(half_word(e, bits, kind), value.unknown))
+        e.result(d, Value(half_of(e, bits, kind == "BF16"), value.unknown))
 
 
 def polynomial(e: Emitter, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:

@@ -4,10 +4,10 @@
 
 - ``lane``: 32 words from the offset on, one a lane
 - ``warp``: one word
-  (SR_VIRTID holds the warp's number in bits 8-14, SR_VIRTCFG the most warps of an SM in bits 8-15)
 - ``unknown``: no value can be given (clocks, timers, the SM's number); reading makes the result unknown
 
 SR_LANEID and the lane masks (SR_LTMASK, SR_EQMASK ...) are constants of the lane and SRZ is zero: they need no table.
+SR_VIRTID has the warp's number in bits 8-14 and SR_VIRTCFG the most warps in bits 8-15: made of SR_WARPID and SR_NWARPID.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ __all__ = ["SPECIAL", "SPECIAL_WORDS"]
 _LANE = ("SR_TID.X", "SR_TID.Y", "SR_TID.Z")
 _WARP = (
     "SR_CTAID.X", "SR_CTAID.Y", "SR_CTAID.Z", "SR_NTID.X", "SR_NTID.Y", "SR_NTID.Z", "SR_NCTAID.X", "SR_NCTAID.Y",
-    "SR_NCTAID.Z", "SR_VIRTID", "SR_WARPID", "SR_NWARPID", "SR_SMEMSZ", "SR_SWINHI", "SR_SWINLO", "SR_LWINLO", "SR_LWINHI",
-    "SR_CgaCtaId", "SR_CgaSize", "SR_GRIDID", "SR_NSMID", "SR_VIRTUALSMCNT", "SR_VIRTCFG",
+    "SR_NCTAID.Z", "SR_WARPID", "SR_VIRTID", "SR_NWARPID", "SR_SMEMSZ", "SR_SWINHI", "SR_SWINLO", "SR_LWINLO", "SR_LWINHI",
+    "SR_CgaCtaId", "SR_CgaSize", "SR_GRIDID", "SR_NSMID", "SR_VIRTUALSMCNT", "SR_CTA_SIZE",
 )  # fmt: skip
 _UNKNOWN = (
     "SR_CLOCKLO", "SR_CLOCKHI", "SR_GLOBALTIMERLO", "SR_GLOBALTIMERHI", "SR_VIRTUALSMID", "SR_SMID", "SR_SM_ID",
@@ -47,6 +47,7 @@ _MASKS: dict[str, Callable[[int], int]] = {
     "SR_GTMASK": lambda lane: 0xFFFFFFFF & ~((2 << lane) - 1),
     "SR_GEMASK": lambda lane: 0xFFFFFFFF & ~((1 << lane) - 1),
 }
+_SHIFTED = {"SR_VIRTID": "SR_WARPID", "SR_VIRTCFG": "SR_NWARPID"}
 ALL = 0xFFFFFFFF
 
 
@@ -58,6 +59,9 @@ def special(e: Emitter, name: str) -> Value:
     if name in _MASKS:
         bits: ir.Value = ir.Constant(ir.VectorType(I32, LANES), [_MASKS[name](lane) for lane in range(LANES)])
         return Value(bits if e.lanes == LANES else e.splat_lane(bits))
+    if name in _SHIFTED:
+        number = special(e, _SHIFTED[name])
+        return Value(b.shl(number.bits, e.constant(8)))
     kind, offset = SPECIAL.get(name, ("", 0))
     if kind == "unknown":
         every = e.constant(1, I1)

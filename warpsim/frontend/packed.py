@@ -231,11 +231,10 @@ def hset2(e: Emitter, i: Instruction) -> None:
 
 
 def f2fp(e: Emitter, i: Instruction) -> None:
-    """F2FP.F16.F32.PACK_AB d, a, b: a in the high half, b in the low one; BF16 likewise."""
+    """F2FP.F16.F32.PACK_AB d, a, b: a in the high half, b in the low one; BF16 likewise; sm_80 does not print F16."""
     b = e.builder
     modifiers = i.modifiers
-    destination = modifiers[0] if modifiers and modifiers[0] in ("F16", "BF16") else None
-    if "SATFINITE" in modifiers or (destination is None and not {"F16", "BF16"} & set(modifiers)) or "RZ" in modifiers:
+    if "PACK_AB" not in modifiers or not set(modifiers) <= {"F16", "BF16", "F32", "PACK_AB", "RZ", "FTZ", "RELU"}:
         raise e.unsupported("its formats")
     bf16 = "BF16" in modifiers
     operands = [o for o in i.operands[1:] if not is_predicate(o)]
@@ -243,11 +242,23 @@ def f2fp(e: Emitter, i: Instruction) -> None:
     if "RELU" in modifiers:
         zero = ir.Constant(x.type, [ir.Constant(F32, 0.0)] * x.type.count)
         x, y = (b.select(b.fcmp_ordered("<=", s, zero), zero, s) for s in (x, y))
-    if bf16:
-        high, low = to_bf16(e, x), b.lshr(to_bf16(e, y), e.constant(16))
-        bits = b.or_(b.and_(high, e.constant(0xFFFF0000)), low)
-    else:
-        half, word = e.vector(F16), e.vector(I16)
-        high, low = (b.zext(b.bitcast(b.fptrunc(s, half), word), e.vector(I32)) for s in (x, y))
-        bits = b.or_(b.shl(high, e.constant(16)), low)
+    high, low = (half_of(e, s, bf16, "RZ" in modifiers) for s in (x, y))
+    bits = b.or_(b.shl(high, e.constant(16)), low)
     e.result(i.operands[0], Value(bits, e.unknown(vx, vy)))
+
+
+def half_of(e: Emitter, floats: ir.Value, bf16: bool, truncate: bool = False) -> ir.Value:
+    """<n x float> as a 16-bit float in the low half of a word: to nearest even, or toward zero."""
+    b = e.builder
+    if bf16:
+        bits = to_bf16(e, floats)
+        if truncate:
+            number = b.fcmp_ordered("ord", floats, floats)
+            bits = b.select(number, b.bitcast(floats, e.vector(I32)), bits)
+        return b.lshr(bits, e.constant(16))
+    half = b.fptrunc(floats, e.vector(F16))
+    words = b.zext(b.bitcast(half, e.vector(I16)), e.vector(I32))
+    if not truncate:
+        return words
+    outward = b.fcmp_ordered(">", e.call("fabs", b.fpext(half, e.vector(F32))), e.call("fabs", floats))
+    return b.select(outward, b.sub(words, e.constant(1)), words)
