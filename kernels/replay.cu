@@ -65,6 +65,7 @@ __device__ __forceinline__ unsigned perform(unsigned operation, unsigned long lo
         ACCESS(30, asm volatile("red.shared.add.u32 [%0], %1;" :: "r"(shared), "r"(value) : "memory"))
         ACCESS(31, asm volatile("atom.shared.exch.b32 %0, [%1], %2;" : "=r"(a) : "r"(shared), "r"(value) : "memory"))
         ACCESS(32, asm volatile("atom.shared.cas.b32 %0, [%1], %2, %2;" : "=r"(a) : "r"(shared), "r"(value) : "memory"))
+        ACCESS(36, asm volatile("atom.shared.exch.b64 %0, [%1], %2;" : "=l"(result) : "r"(shared), "l"(wide) : "memory"))
         // ldmatrix: one, two and four 8x8 matrices; rows from lanes 0-7, 0-15, 0-31
         ACCESS(33, asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(a) : "r"(shared) : "memory"))
         ACCESS(34, asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];" : "=r"(a), "=r"(b) : "r"(shared) : "memory"))

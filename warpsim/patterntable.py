@@ -42,6 +42,7 @@ _OPERATIONS: dict[tuple[str, str, int, str], int] = {
     ("red", "global", 4, ""): 26, ("red", "global", 8, ""): 27, ("red", "global", 4, "fadd"): 28,
     ("atomic", "shared", 4, ""): 29, ("red", "shared", 4, ""): 30, ("atomic", "shared", 4, "exch"): 31,
     ("atomic", "shared", 4, "cas"): 32,
+    ("atomic", "shared", 8, ""): 36,  # an exchange: addition of 8 bytes is a loop of compare and swap
     ("ldmatrix_x1", "shared", 16, ""): 33, ("ldmatrix_x2", "shared", 16, ""): 34, ("ldmatrix_x4", "shared", 16, ""): 35,
 }  # fmt: skip
 
