@@ -124,10 +124,10 @@ class Kernel:
         state: State | None = None,
     ) -> Result:
         """Run it; arrays among *args* hold afterwards what the kernel stored."""
-        from warpsim.simulator import simulate
+        from warpsim.simulator import simulate_bound
 
         launch = self.launch(grid, block, args, dynamic_shared=dynamic_shared, state=state)
-        return simulate(launch, gpu=gpu, exact=exact)
+        return simulate_bound(launch, gpu=gpu, exact=exact)
 
     def _names(self, count: int) -> list[str]:
         """Parameter names as the source gives them, so that messages and results show them."""
