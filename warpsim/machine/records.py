@@ -1,0 +1,150 @@
+"""State shared by the components: record layouts and the units of time.
+
+SMs count whole cycles of their clock; ports, slices and channels count ticks of 1/64 cycle, so that rates that are no
+whole number of cycles stay exact and deterministic. Messages live in one array; an SM owns a stretch of it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+TICK_BITS = 6
+TICK = 1 << TICK_BITS  # ticks of an SM cycle
+FOREVER = np.int64(1) << np.int64(56)
+
+# Message kinds.
+READ, WRITE, ATOMIC, REDUCTION = 0, 1, 2, 3
+
+# Stages of a message in the L2 component.
+NEAR, HOME, FILL, RESPOND = 0, 1, 2, 3
+
+# Warp states.
+IDLE, RUNNING, WAITING, AT_BARRIER, AT_LSU = 0, 1, 2, 3, 4
+
+# Phases of the operation a warp is at.
+GAP, CHECK, PORT, EXECUTE = 0, 1, 2, 3
+
+MESSAGE = np.dtype(
+    [
+        ("line", np.int64),
+        ("time", np.int64),  # ticks: of the next event of this message
+        ("next", np.int32),  # in whatever list it is in
+        ("row", np.int32),  # warp row that waits for it
+        ("entry", np.int32),  # line of L1 that it fills, or -1
+        ("near", np.int32),  # entry of L2 on the SM's side that it fills, or -1
+        ("home", np.int32),  # entry of L2 on the line's own side that it fills, or -1
+        ("generation", np.int32),  # of the row, to know a warp that has left
+        ("sm", np.int16),
+        ("near_slice", np.int16),
+        ("home_slice", np.int16),
+        ("instruction", np.uint16),
+        ("kind", np.uint8),
+        ("stage", np.uint8),
+        ("mask", np.uint8),  # sectors asked for
+        ("fetch", np.uint8),  # sectors that come from DRAM or the other side
+        ("full", np.uint8),  # sectors wholly written
+        ("cover", np.uint8),  # bytes written in each other sector
+        ("operations", np.uint8),
+        ("barrier", np.uint8),  # scoreboard, 7 none, 8 + g: group g of asynchronous copies
+    ],
+    align=True,
+)
+
+WARP = np.dtype(
+    [
+        ("op", np.int32),
+        ("end", np.int32),
+        ("since", np.int64),  # cycle in which its wait began
+        ("started", np.int64),
+        ("group_time", np.int64),  # when the last finished group of asynchronous copies was there
+        ("group_head", np.int32),  # groups finished
+        ("group_tail", np.int32),  # groups closed
+        ("generation", np.int32),
+        ("state", np.uint8),
+        ("phase", np.uint8),
+    ],
+    align=True,
+)
+
+CTA = np.dtype([("alive", np.int32), ("arrived", np.int32)], align=True)
+
+SM_STATE = np.dtype(
+    [
+        ("until", np.int64),  # cycle up to which it has been advanced
+        ("now", np.int64),
+        ("tag_free", np.int64),
+        ("data_free", np.int64),
+        ("port_free", np.int64),  # ticks, request port
+        ("return_free", np.int64),  # ticks, return port
+        ("heap", np.int32),  # entries of its event heap
+        ("free", np.int32),  # messages left
+        ("waiters", np.int32),  # merge records left
+        ("loads", np.int32),  # lines outstanding
+        ("stores", np.int32),
+        ("blocked", np.int32),
+        ("fifo_head", np.int32),
+        ("fifo_count", np.int32),
+        ("response_head", np.int32),
+        ("response_tail", np.int32),
+        ("out_head", np.int32),
+        ("out_tail", np.int32),
+        ("warps", np.int32),  # resident
+        # counters
+        ("issued", np.int64),  # scheduler cycles
+        ("tag_busy", np.int64),
+        ("data_busy", np.int64),
+        ("port_busy", np.int64),  # ticks
+        ("return_busy", np.int64),  # ticks
+        ("warp_cycles", np.int64),
+        ("stall_cycles", np.int64),
+        ("blocked_cycles", np.int64),
+        ("blocked_since", np.int64),
+        ("load_wavefronts", np.int64),  # tag wavefronts of global loads
+        ("load_hits", np.int64),  # sectors
+        ("load_misses", np.int64),
+        ("requests", np.int64),  # to L2
+        ("read_sectors", np.int64),  # asked of L2
+        ("write_sectors", np.int64),
+        ("flying", np.int64),  # sectors asked for and not there yet
+        ("last", np.int64),  # cycle of its last event
+    ],
+    align=True,
+)
+
+LINE = np.dtype(  # an entry of L1
+    [
+        ("line", np.int64),
+        ("next", np.int32),
+        ("waiter", np.int32),
+        ("position", np.int32),  # in the list of unreferenced entries, or -1
+        ("valid", np.uint8),
+        ("pending", np.uint8),
+    ],
+    align=True,
+)
+
+WAITER = np.dtype(  # a request merged with one under way
+    [("next", np.int32), ("row", np.int32), ("generation", np.int32), ("mask", np.uint8), ("barrier", np.uint8)], align=True
+)
+
+OPS = np.dtype(
+    [
+        ("kind", np.int32),
+        ("stall", np.int32),
+        ("wait", np.int32),
+        ("write_barrier", np.int32),
+        ("read_barrier", np.int32),
+        ("flags", np.int32),
+        ("count", np.int32),
+        ("width", np.int32),
+        ("latency", np.int32),
+        ("gap", np.int32),
+        ("gap_stall", np.int32),
+        ("int_cycles", np.int32),
+        ("fma_cycles", np.int32),
+        ("fp64_cycles", np.int32),
+        ("xu_cycles", np.int32),
+        ("index", np.int32),
+    ],
+    align=True,
+)

@@ -1,0 +1,554 @@
+# mypy: disallow-untyped-defs=False, disallow-untyped-calls=False, disallow-untyped-decorators=False
+"""The SM array: warps, schedulers, barriers, L1TEX with its tag and data stages, shared memory.
+
+A warp issues in order. Of each operation: the plain instructions before it take scheduler slots and the warp's own stall
+cycles; it waits for its scoreboards; it issues; its stall cycles pass. Memory operations go through one queue: tag
+stage (tag wavefronts), data stage (data wavefronts, shared with shared memory), L1 look-up a line, a message to L2 for
+each line with missing sectors. Sectors under way merge. When lines or stores outstanding reach their limit the queue
+stops, and goes on with the response that makes room. All of this happens at the event's own time; latencies are added
+to completions only.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from warpsim.frontend.trace import (
+    ASYNC_COPY, ATOMIC, BARRIER, DEPBAR, EXIT, FIXED, LDGDEPBAR, LOAD, LOCAL_LOAD, LOCAL_STORE, REDUCTION, SHARED_ATOMIC,
+    SHARED_LOAD, SHARED_STORE, STORE,
+)  # fmt: skip
+from warpsim.machine.l1 import SETS, allocate, bank_of, find, mark
+from warpsim.machine.records import (
+    AT_BARRIER, AT_LSU, CHECK, EXECUTE, FOREVER, GAP, IDLE, PORT, READ, RUNNING, TICK_BITS, WAITING, WRITE,
+)  # fmt: skip
+from warpsim.machine.records import ATOMIC as ATOMIC_MESSAGE
+from warpsim.machine.records import REDUCTION as REDUCTION_MESSAGE
+
+GROUPS = 16  # groups of asynchronous copies a warp may have open
+FIFO = 64
+
+
+@njit(cache=True)
+def push(heap, base, count, key):
+    """Insert a key (cycle × 64 + row of the SM) in a binary heap of `count` keys."""
+    i = count
+    while i > 0:
+        parent = (i - 1) >> 1
+        if heap[base + parent] <= key:
+            break
+        heap[base + i] = heap[base + parent]
+        i = parent
+    heap[base + i] = key
+
+
+@njit(cache=True)
+def pop(heap, base, count):
+    """Take the smallest of `count` keys."""
+    top = heap[base]
+    last = heap[base + count - 1]
+    n = count - 1
+    i = 0
+    while True:
+        child = 2 * i + 1
+        if child >= n:
+            break
+        if child + 1 < n and heap[base + child + 1] < heap[base + child]:
+            child += 1
+        if heap[base + child] >= last:
+            break
+        heap[base + i] = heap[base + child]
+        i = child
+    heap[base + i] = last
+    return top
+
+
+@njit(cache=True)
+def finish_groups(w, row, group_pending, group_time, group_barrier, board_pending, board_time):
+    """Close the books on groups of asynchronous copies that are there, in order."""
+    while w.group_head < w.group_tail and group_pending[row, w.group_head & (GROUPS - 1)] == 0:
+        g = w.group_head & (GROUPS - 1)
+        w.group_time = max(w.group_time, group_time[row, g])
+        b = group_barrier[row, g]
+        if b < 6:
+            board_pending[row, b] -= 1
+            board_time[row, b] = max(board_time[row, b], w.group_time)
+        w.group_head += 1
+
+
+@njit(cache=True)
+def ready_time(w, op, row, time, board_pending, board_time):
+    """Cycle from which the operation may issue, or -1 while something it waits for is under way."""
+    ready = time
+    mask = op.wait
+    b = 0
+    while mask:
+        if mask & 1:
+            if board_pending[row, b] > 0:
+                return -1
+            ready = max(ready, board_time[row, b])
+        mask >>= 1
+        b += 1
+    if op.kind == DEPBAR:
+        if w.group_tail - w.group_head > op.count:
+            return -1
+        ready = max(ready, w.group_time)
+    return ready
+
+
+@njit(cache=True)
+def advance(p, m, end):
+    """Advance every SM to cycle `end`, or to where it lacks a warp's next block; returns how many lack one."""
+    # Arrays are taken out of the tuple once: the kernel is one piece for speed.
+    sms, warps, ctas, heap, ops = m.sms, m.warps, m.ctas, m.heap, m.ops
+    sched, int_free, fma_free, fp64_free, xu_free = m.sched, m.int_free, m.fma_free, m.fp64_free, m.xu_free
+    board_time, board_pending = m.board_time, m.board_pending
+    messages, free = m.messages, m.free
+    lines, heads, unmarked, unmarked_count, used = m.lines, m.heads, m.unmarked, m.unmarked_count, m.used
+    waiters, free_waiters = m.waiters, m.free_waiters
+    rows = p.rows
+    starved = 0
+    for sm in range(p.sms):
+        s = sms[sm]
+        if s.until >= end:
+            continue
+        base = sm * 64
+        first_row = sm * rows
+        heap_count = s.heap
+        stopped = False
+        while True:
+            # The next event: a queued memory operation, a response, or a warp.
+            if s.fifo_count > 0 and s.blocked == 0:
+                r = m.fifo[sm, s.fifo_head]
+                s.fifo_head = (s.fifo_head + 1) & (FIFO - 1)
+                s.fifo_count -= 1
+                t = s.now
+                from_fifo = True
+            else:
+                from_fifo = False
+                head = s.response_head
+                tr = (messages[head].time + 63) >> TICK_BITS if head >= 0 else FOREVER
+                tw = heap[base] >> 6 if heap_count > 0 else FOREVER
+                if tr <= tw:
+                    if tr >= end:
+                        break
+                    # A response: sectors of a load or atomic, or the acknowledgement of a store.
+                    msg = messages[head]
+                    s.response_head = msg.next
+                    s.now = tr
+                    s.last = max(s.last, tr)
+                    if msg.kind == WRITE or msg.kind == REDUCTION_MESSAGE:
+                        s.stores -= 1
+                    else:
+                        s.loads -= 1
+                        n = ((0x4332322132212110 >> (msg.mask * 4)) & 15)
+                        s.flying -= n
+                        done = tr + p.return_latency
+                        if p.fill_wavefronts > 0:
+                            s.data_free = max(s.data_free, tr) + p.fill_wavefronts
+                            s.data_busy += p.fill_wavefronts
+                        chain = -1
+                        if msg.entry >= 0:
+                            e = lines[msg.entry]
+                            e.valid |= msg.mask
+                            e.pending &= 15 ^ msg.mask
+                            chain = e.waiter
+                            if chain >= 0:
+                                e.waiter = -1
+                        row = msg.row
+                        generation = msg.generation
+                        barrier = msg.barrier
+                        while True:
+                            w = warps[row]
+                            if w.generation == generation:
+                                if barrier < 7:
+                                    board_pending[row, barrier] -= 1
+                                    board_time[row, barrier] = max(board_time[row, barrier], done)
+                                elif barrier >= 8:
+                                    g = barrier - 8
+                                    m.group_pending[row, g] -= 1
+                                    m.group_time[row, g] = max(m.group_time[row, g], done)
+                                    finish_groups(
+                                        w, row, m.group_pending, m.group_time, m.group_barrier, board_pending, board_time
+                                    )
+                                if w.state == WAITING:
+                                    ready = ready_time(w, ops[w.op], row, tr, board_pending, board_time)
+                                    if ready >= 0:
+                                        stall = ready - w.since
+                                        m.stalls[ops[w.op].index] += stall
+                                        s.stall_cycles += stall
+                                        w.state = RUNNING
+                                        w.phase = PORT
+                                        push(heap, base, heap_count, (ready << 6) | (row - first_row))
+                                        heap_count += 1
+                            # Next of the requests that merged with this line.
+                            found = False
+                            while chain >= 0:
+                                a = waiters[chain]
+                                nxt = a.next
+                                e = lines[msg.entry]
+                                if a.mask & e.pending:
+                                    a.next = e.waiter
+                                    e.waiter = chain
+                                else:
+                                    row = a.row
+                                    generation = a.generation
+                                    barrier = a.barrier
+                                    m.free_waiters[sm, s.waiters] = chain
+                                    s.waiters += 1
+                                    found = True
+                                chain = nxt
+                                if found:
+                                    break
+                            if not found:
+                                break
+                    free[sm, s.free] = head
+                    s.free += 1
+                    if s.blocked:
+                        s.blocked = 0
+                        s.blocked_cycles += tr - s.blocked_since
+                    continue
+                if tw >= end:
+                    break
+                r = pop(heap, base, heap_count) & 63
+                heap_count -= 1
+                t = tw
+                s.now = t
+            row = first_row + r
+            w = warps[row]
+            w.state = RUNNING
+            lane = sm * 4 + r % p.schedulers
+            while True:
+                # The warp goes on inline while nothing else comes first.
+                limit = heap[base] if heap_count > 0 else FOREVER
+                if s.response_head >= 0:
+                    tr = (messages[s.response_head].time + 63) >> TICK_BITS
+                    if (tr << 6) < limit:
+                        limit = tr << 6
+                if (end << 6) < limit:
+                    limit = end << 6
+                if w.phase == GAP:
+                    if w.op == w.end:
+                        at = m.block_head[row]
+                        if at == m.block_tail[row]:
+                            if m.done[row]:
+                                m.fault[0] = 1
+                                w.state = IDLE
+                                break
+                            push(heap, base, heap_count, (t << 6) | r)
+                            heap_count += 1
+                            stopped = True
+                            break
+                        block = m.blocks[row, at & m.block_mask]
+                        m.block_head[row] = at + 1
+                        w.op = m.block_first[block]
+                        w.end = w.op + m.block_count[block]
+                    op = ops[w.op]
+                    n = op.gap
+                    if n > 0:
+                        start = max(t, sched[lane])
+                        sched[lane] = start + n
+                        s.issued += n
+                        t2 = start + op.gap_stall
+                        if op.int_cycles > 0:
+                            int_free[lane] = max(start, int_free[lane]) + op.int_cycles
+                            t2 = max(t2, int_free[lane])
+                        if op.fma_cycles > 0:
+                            fma_free[lane] = max(start, fma_free[lane]) + op.fma_cycles
+                            t2 = max(t2, fma_free[lane])
+                        if op.fp64_cycles > 0:
+                            fp64_free[lane] = max(start, fp64_free[lane]) + op.fp64_cycles
+                            t2 = max(t2, fp64_free[lane])
+                        if op.xu_cycles > 0:
+                            xu_free[lane] = max(start, xu_free[lane]) + op.xu_cycles
+                            t2 = max(t2, xu_free[lane])
+                        w.phase = CHECK
+                        if t2 > t:
+                            t = t2
+                            if ((t << 6) | r) >= limit:
+                                push(heap, base, heap_count, (t << 6) | r)
+                                heap_count += 1
+                                break
+                    else:
+                        w.phase = CHECK
+                op = ops[w.op]
+                if w.phase == CHECK:
+                    w.phase = PORT
+                    if op.wait != 0 or op.kind == DEPBAR:
+                        ready = ready_time(w, op, row, t, board_pending, board_time)
+                        if ready < 0:
+                            w.state = WAITING
+                            w.since = t
+                            break
+                        if ready > t:
+                            m.stalls[op.index] += ready - t
+                            s.stall_cycles += ready - t
+                            t = ready
+                            if ((t << 6) | r) >= limit:
+                                push(heap, base, heap_count, (t << 6) | r)
+                                heap_count += 1
+                                break
+                if w.phase == PORT:
+                    w.phase = EXECUTE
+                    start = max(t, sched[lane])
+                    sched[lane] = start + 1
+                    s.issued += 1
+                    if start > t:
+                        t = start
+                        if ((t << 6) | r) >= limit:
+                            push(heap, base, heap_count, (t << 6) | r)
+                            heap_count += 1
+                            break
+                # Execute at t.
+                kind = op.kind
+                next_time = t + op.stall
+                s.last = max(s.last, t)
+                if LOAD <= kind <= ASYNC_COPY:
+                    at = m.word_head[row]
+                    header = m.words[row, at & m.word_mask]
+                    count = header & 255
+                    if (header >> 32) & 63:
+                        tag = (header >> 8) & 255
+                        data = (header >> 16) & 0xFFFF
+                        is_shared = SHARED_LOAD <= kind <= SHARED_ATOMIC
+                        is_store = kind == STORE or kind == REDUCTION or kind == LOCAL_STORE
+                        if s.blocked or (not from_fifo and s.fifo_count > 0):
+                            full = True
+                        elif is_shared:
+                            full = False
+                        elif is_store:
+                            full = (p.store_limit > 0 and s.stores >= p.store_limit) or s.free < 33
+                        else:
+                            full = s.loads >= p.line_limit or s.free < 33 or s.waiters < 33
+                        if full:
+                            w.state = AT_LSU
+                            if from_fifo:
+                                s.fifo_head = (s.fifo_head - 1) & (FIFO - 1)
+                                m.fifo[sm, s.fifo_head] = r
+                                s.fifo_count += 1
+                            else:
+                                m.fifo[sm, (s.fifo_head + s.fifo_count) & (FIFO - 1)] = r
+                                s.fifo_count += 1
+                            if s.blocked == 0:
+                                s.blocked = 1
+                                s.blocked_since = t
+                            break
+                        m.word_head[row] = at + 1 + count
+                        done = t
+                        if is_shared:
+                            start = max(t, s.data_free)
+                            s.data_free = start + data
+                            s.data_busy += data
+                            held = start
+                            done = start + data - 1 + p.shared_latency
+                            source = start + data
+                        else:
+                            start = max(t, s.tag_free)
+                            s.tag_free = start + tag
+                            s.tag_busy += tag
+                            data_start = max(start, s.data_free)
+                            held = data_start
+                            departure = max(start << TICK_BITS, s.port_free)
+                            port = departure
+                            misses = 0
+                            bypass = op.flags & 1
+                            code = op.write_barrier
+                            if kind == ASYNC_COPY:
+                                g = w.group_tail & (GROUPS - 1)
+                                code = 8 + g
+                            if kind == LOAD:
+                                s.load_wavefronts += tag
+                            cover = 32
+                            if is_store and kind != REDUCTION:
+                                sectors = (header >> 40) & 255
+                                cover = min(32, op.width * ((header >> 32) & 63) // max(sectors, 1))
+                            for k in range(count):
+                                word = m.words[row, (at + 1 + k) & m.word_mask]
+                                mask = word & 15
+                                line = word >> 16
+                                entry = -1
+                                send = mask
+                                if not is_store and kind != ATOMIC and not bypass:
+                                    entry = find(lines, heads, sm, line)
+                                    if entry >= 0:
+                                        e = lines[entry]
+                                        need = mask & (15 ^ e.valid)
+                                        send = need & (15 ^ e.pending)
+                                        if need == 0 and e.position >= 0:
+                                            mark(lines, unmarked, unmarked_count, p.l1_capacity, entry)
+                                        if need & e.pending:
+                                            s.waiters -= 1
+                                            slot = free_waiters[sm, s.waiters]
+                                            a = waiters[slot]
+                                            a.row = row
+                                            a.generation = w.generation
+                                            a.mask = need
+                                            a.barrier = code
+                                            a.next = e.waiter
+                                            e.waiter = slot
+                                            if code < 7:
+                                                board_pending[row, code] += 1
+                                            elif code >= 8:
+                                                m.group_pending[row, code - 8] += 1
+                                    n_all = (0x4332322132212110 >> (mask * 4)) & 15
+                                    n_send = (0x4332322132212110 >> (send * 4)) & 15
+                                    m.l1_hits[op.index] += n_all - n_send
+                                    m.l1_misses[op.index] += n_send
+                                    if kind == LOAD:
+                                        s.load_hits += n_all - n_send
+                                        s.load_misses += n_send
+                                    if send == 0:
+                                        continue
+                                    misses += 1
+                                    if entry < 0:
+                                        entry = allocate(
+                                            lines, heads, unmarked, unmarked_count, used, p.l1_capacity, sm,
+                                            bank_of(line, p.mask0, p.mask1) % SETS, line, s.requests,
+                                        )  # fmt: skip
+                                    if entry >= 0:
+                                        lines[entry].pending |= send
+                                elif kind == LOCAL_STORE:
+                                    entry = find(lines, heads, sm, line)
+                                    if entry < 0:
+                                        entry = allocate(
+                                            lines, heads, unmarked, unmarked_count, used, p.l1_capacity, sm,
+                                            bank_of(line, p.mask0, p.mask1) % SETS, line, s.requests,
+                                        )  # fmt: skip
+                                    if entry >= 0:
+                                        lines[entry].valid |= (word >> 4) & (15 ^ lines[entry].pending)
+                                    entry = -1
+                                elif not is_store:
+                                    misses += 1
+                                    n_all = (0x4332322132212110 >> (mask * 4)) & 15
+                                    m.l1_misses[op.index] += n_all
+                                    if kind == LOAD:
+                                        s.load_misses += n_all
+                                n = (0x4332322132212110 >> (send * 4)) & 15
+                                s.free -= 1
+                                i = free[sm, s.free]
+                                msg = messages[i]
+                                msg.line = line
+                                msg.row = row
+                                msg.generation = w.generation
+                                msg.entry = entry
+                                msg.near = -1
+                                msg.home = -1
+                                msg.instruction = op.index
+                                msg.mask = send
+                                msg.fetch = 0
+                                msg.stage = 0
+                                msg.barrier = code
+                                s.requests += 1
+                                if is_store:
+                                    port += p.request_ticks + n * p.store_ticks
+                                    msg.full = (word >> 4) & 15
+                                    msg.cover = cover
+                                    s.stores += 1
+                                    s.write_sectors += n
+                                    if kind == REDUCTION:
+                                        msg.kind = REDUCTION_MESSAGE
+                                        msg.operations = ((word >> 8) & 31) + 1
+                                    else:
+                                        msg.kind = WRITE
+                                else:
+                                    port += p.request_ticks
+                                    s.loads += 1
+                                    s.flying += n
+                                    s.read_sectors += n
+                                    if kind == ATOMIC:
+                                        msg.kind = ATOMIC_MESSAGE
+                                        msg.operations = ((word >> 8) & 31) + 1
+                                        port += n * p.store_ticks
+                                    else:
+                                        msg.kind = READ
+                                    if code < 7:
+                                        board_pending[row, code] += 1
+                                    elif code >= 8:
+                                        m.group_pending[row, code - 8] += 1
+                                msg.time = port
+                                msg.next = -1
+                                if s.out_head < 0:
+                                    s.out_head = i
+                                else:
+                                    messages[s.out_tail].next = i
+                                s.out_tail = i
+                            s.port_busy += port - departure
+                            s.port_free = port
+                            if is_store:
+                                data += p.store_wavefronts
+                            elif misses > 0:
+                                data = max(data, misses) + p.miss_wavefronts
+                            s.data_free = data_start + data
+                            s.data_busy += data
+                            source = data_start + data
+                            done = data_start + data - 1 + p.hit_latency
+                            if kind == ASYNC_COPY:
+                                m.group_time[row, code - 8] = max(m.group_time[row, code - 8], done)
+                        if op.write_barrier < 6 and kind != ASYNC_COPY and not is_store:
+                            board_time[row, op.write_barrier] = max(board_time[row, op.write_barrier], done)
+                        if op.read_barrier < 6:
+                            board_time[row, op.read_barrier] = max(board_time[row, op.read_barrier], source)
+                        if held - p.queue > next_time:
+                            next_time = held - p.queue
+                    else:
+                        m.word_head[row] = at + 1 + count
+                elif kind == FIXED:
+                    if op.write_barrier < 6:
+                        board_time[row, op.write_barrier] = max(board_time[row, op.write_barrier], t + op.latency)
+                    if op.read_barrier < 6:
+                        board_time[row, op.read_barrier] = max(board_time[row, op.read_barrier], t + 2)
+                elif kind == LDGDEPBAR:
+                    g = w.group_tail & (GROUPS - 1)
+                    m.group_barrier[row, g] = op.write_barrier
+                    if op.write_barrier < 6:
+                        board_pending[row, op.write_barrier] += 1
+                    w.group_tail += 1
+                    finish_groups(w, row, m.group_pending, m.group_time, m.group_barrier, board_pending, board_time)
+                    g = w.group_tail & (GROUPS - 1)
+                    m.group_pending[row, g] = 0
+                    m.group_time[row, g] = 0
+                elif kind == BARRIER or kind == EXIT:
+                    slot = row // p.warps
+                    c = ctas[slot]
+                    if kind == BARRIER:
+                        w.op += 1
+                        w.phase = GAP
+                        c.arrived += 1
+                        w.state = AT_BARRIER
+                        w.since = t
+                    else:
+                        c.alive -= 1
+                        w.state = IDLE
+                        w.generation += 1
+                        s.warps -= 1
+                        s.warp_cycles += t - w.started
+                    if c.alive == 0:
+                        m.retired_slot[m.retired[0]] = slot
+                        m.retired_time[m.retired[0]] = t
+                        m.retired[0] += 1
+                    elif c.arrived == c.alive:
+                        c.arrived = 0
+                        for other in range(slot * p.warps, slot * p.warps + p.warps):
+                            o = warps[other]
+                            if o.state == AT_BARRIER:
+                                o.state = RUNNING
+                                m.stalls[ops[o.op - 1].index] += t + p.barrier_latency - o.since
+                                s.stall_cycles += t + p.barrier_latency - o.since
+                                push(heap, base, heap_count, ((t + p.barrier_latency) << 6) | (other - first_row))
+                                heap_count += 1
+                    break
+                w.op += 1
+                w.phase = GAP
+                from_fifo = False
+                t = next_time
+                if ((t << 6) | r) >= limit or (s.fifo_count > 0 and s.blocked == 0):
+                    push(heap, base, heap_count, (t << 6) | r)
+                    heap_count += 1
+                    break
+            if stopped:
+                break
+        s.heap = heap_count
+        if stopped:
+            starved += 1
+        else:
+            s.until = end
+    return starved
