@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["draw", "figures", "pattern", "picture", "render", "svg"]
 
 _SYMBOLS = "0123456789abcdefghijklmnopqrstuv"
-_COLOURS = ("#4e79a7", "#e15759", "#59a14f", "#b07aa1", "#f28e2b", "#17a2a2", "#9c755f", "#d37295")
+_COLOURS = ("#44729f", "#d1484b", "#4b8a45", "#96608a", "#bf6510", "#0f8585", "#8a634c", "#b94f75")
 _NAMES = {
     "sectors": "sectors",
     "tags": "tags (lines)",
@@ -149,27 +149,20 @@ def _line_grid(picture: Picture) -> tuple[list[str], list[Row]]:
 
 
 _STYLE = """
-.warp {
-  --ink: #1b1f24; --soft: #59636e; --paper: #ffffff; --empty: #eef1f4; --waste: #e3c2b0; --bad: #b3261e; --good: #1a7f37;
-}
-@media (prefers-color-scheme: dark) {
-  .warp {
-    --ink: #e6edf3; --soft: #9aa5b1; --paper: #0d1117; --empty: #21262d; --waste: #6b4a3a; --bad: #ff8b82;
-    --good: #57d364;
-  }
-}
-.warp { background: var(--paper); font: 13px system-ui, sans-serif; }
-.warp text { fill: var(--ink); }
-.warp .soft { fill: var(--soft); font-size: 11px; }
-.warp .head { font-size: 15px; font-weight: 600; }
-.warp .cell { fill: #ffffff; font-size: 10px; text-anchor: middle; font-family: ui-monospace, monospace; }
+.warp { font: 13px system-ui, "DejaVu Sans", sans-serif; }
+.warp .cell { fill: #ffffff; font: 10px ui-monospace, "DejaVu Sans Mono", monospace; text-anchor: middle; }
 .warp .end { text-anchor: end; }
-.warp .bad { fill: var(--bad); font-weight: 600; }
-.warp .good { fill: var(--good); font-weight: 600; }
-.warp .paper { fill: var(--paper); }
-.warp .empty { fill: var(--empty); }
-.warp .waste { fill: var(--waste); }
+.warp .head { font-size: 15px; font-weight: 600; }
+.warp .soft { font-size: 11px; }
 """
+_LIGHT = {
+    "paper": "#ffffff", "ink": "#1b1f24", "head": "#1b1f24", "soft": "#59636e", "empty": "#eef1f4", "waste": "#e3c2b0",
+    "bad": "#b3261e", "good": "#1a7f37",
+}  # fmt: skip
+_DARK = {
+    "paper": "#0d1117", "ink": "#e6edf3", "head": "#e6edf3", "soft": "#9aa5b1", "empty": "#21262d", "waste": "#6b4a3a",
+    "bad": "#ff8b82", "good": "#57d364",
+}  # fmt: skip
 
 
 def svg(picture: Picture) -> str:
@@ -178,10 +171,8 @@ def svg(picture: Picture) -> str:
     _, rows = _grid(picture)
     parts: list[str] = []
 
-    def put(x: float, y: float, text: str, kind: str = "") -> None:
-        parts.append(
-            f'<text x="{x:g}" y="{y:g}"{f" class={chr(34)}{kind}{chr(34)}" if kind else ""}>{escape(text)}</text>'
-        )
+    def put(x: float, y: float, text: str, kind: str = "ink") -> None:
+        parts.append(f'<text x="{x:g}" y="{y:g}" class="{kind}">{escape(text)}</text>')
 
     def column(i: int) -> int:
         return left + i * size + i // 8 * gap
@@ -211,15 +202,19 @@ def svg(picture: Picture) -> str:
         y += 19
         put(16, y, name)
         put(left + 100, y, str(value), "end bad" if value > ideal else "end good")
-        put(left + 160, y, str(ideal), "end")
+        put(left + 160, y, str(ideal), "ink end")
     y += 14
     for sentence in sentences(picture):
         y += 20
         put(16, y, sentence)
     width, height = 1040, y + 20
+    light, dark = (
+        "\n".join(f".warp .{name} {{ fill: {value}; }}" for name, value in theme.items()) for theme in (_LIGHT, _DARK)
+    )
+    style = f"{_STYLE}{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="warp" role="img" width="{width}" height="{height}"'
         f' viewBox="0 0 {width} {height}">\n<title>{escape(_heading(picture))}</title>\n'
-        f"<desc>{escape(draw(picture))}</desc>\n<style>{_STYLE}</style>\n"
+        f"<desc>{escape(draw(picture))}</desc>\n<style>{style}</style>\n"
         f'<rect class="paper" width="{width}" height="{height}"/>\n' + "\n".join(parts) + "\n</svg>\n"
     )
