@@ -143,7 +143,7 @@ def access(
 ) -> None:  # fmt: skip
     """Draw one warp instruction and count what it costs.
 
-    EXPR gives each lane's byte offset, in C syntax over `lane`; or it is a list of 32 offsets.
+    EXPR gives each lane's element index, in C syntax over `lane`; or it is a list of byte offsets.
     """
     from warpsim import drawing
 
@@ -153,7 +153,8 @@ def access(
     if form == "json":
         write(json.dumps(drawing.figures(picture), indent=1) + "\n", output)
     else:
-        write(drawing.draw(picture, colour=output is None and sys.stdout.isatty()), output)
+        colour = output is None and sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        write(drawing.draw(picture, colour=colour), output)
 
 
 @command.command("list")

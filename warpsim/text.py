@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from warpsim.result import Result
 
 __all__ = [
-    "bandwidth", "byte_count", "count", "duration", "html", "make_console", "make_table", "number", "percent",
-    "render", "summary",
+    "bandwidth", "byte_count", "count", "duration", "html", "line_numbers", "make_console", "make_table", "number",
+    "percent", "render", "summary", "trust_notes",
 ]  # fmt: skip
 
 WIDTH = 100
@@ -146,7 +146,7 @@ def _sections(result: Result, width: int) -> Iterator[RenderableType]:
     if result.lines:
         yield _lines_table(result, width)
     yield _findings(result)
-    yield _trust(result)
+    yield Group(*(Text(f"· {note}", "dim") for note in trust_notes(result)))
 
 
 def _headline(result: Result) -> RenderableType:
@@ -306,7 +306,7 @@ def _lines_table(result: Result, width: int) -> RenderableType:
     several = len({line["file"] for line in result.lines}) > 1
     rows = []
     for line in sorted(result.lines, key=lambda x: (x["file"], x["line"])):
-        requests, sectors, wavefronts, ways = _line_numbers(line["metrics"], line.get("ideal", {}))
+        requests, sectors, wavefronts, ways = line_numbers(line["metrics"], line.get("ideal", {}))
         if not requests and not wavefronts:
             continue
         name = f"{line['file']}:{line['line']}" if several else str(line["line"])
@@ -326,7 +326,8 @@ def _lines_table(result: Result, width: int) -> RenderableType:
     return table
 
 
-def _line_numbers(metrics: Mapping[str, Any], ideal: Mapping[str, Any]) -> tuple[float, str, float, str]:
+def line_numbers(metrics: Mapping[str, Any], ideal: Mapping[str, Any]) -> tuple[float, str, float, str]:
+    """Requests, sectors a request with their ideal, wavefronts and ways of a source line."""
     requests = sum(metrics.get(global_requests(op), 0) for op in ("ld", "st", "atom", "red"))
     sectors = sum(metrics.get(global_sectors(op), 0) for op in ("ld", "st", "atom", "red"))
     least = [ideal[global_sectors(op)] for op in ("ld", "st", "atom", "red") if global_sectors(op) in ideal]
@@ -362,7 +363,8 @@ def _findings(result: Result) -> RenderableType:
     return Group(*parts)
 
 
-def _trust(result: Result) -> RenderableType:
+def trust_notes(result: Result) -> list[str]:
+    """What to know before believing the figures: unchecked or assumed profile, sampling, assumptions, versions."""
     trust = result.derived["trust"]
     notes = list(trust["notes"])
     if not trust["profile_checked"]:
@@ -382,4 +384,4 @@ def _trust(result: Result) -> RenderableType:
     notes += [f"assumed: {unknown}" for unknown in trust["unknowns"]]
     if result.compiler:
         notes.append(f"compiled by {result.compiler}; SM clock {result.clock_mhz:,.0f} MHz")
-    return Group(*(Text(f"· {note}", "dim") for note in notes))
+    return notes

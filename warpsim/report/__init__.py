@@ -1,0 +1,5 @@
+"""The HTML report of a Result: one file, no network, light, dark, phone and print."""
+
+from warpsim.report.page import page
+
+__all__ = ["page"]
