@@ -164,7 +164,8 @@ class Cubin:
         """(offset, type, symbol, addend) of each relocation of a section."""
         for prefix, layout in ((".rela", "<QQq"), (".rel", "<QQ")):
             for fields in struct.iter_unpack(layout, self.data(prefix + section)):
-                addend = fields[2] if len(fields) == 3 else 0
+                place = self.data(section)[fields[0] : fields[0] + 8]  # holds the addend where the record has none
+                addend = fields[2] if len(fields) == 3 else int.from_bytes(place, "little")
                 yield fields[0], fields[1] & 0xFFFFFFFF, self.symbols[fields[1] >> 32], addend
 
 

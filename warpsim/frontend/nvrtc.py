@@ -14,7 +14,16 @@ from pathlib import Path
 from warpsim.errors import InputError, KernelError, UnsupportedError
 from warpsim.frontend import cache
 
-__all__ = ["HEADERS", "Compiled", "compile_cubin", "compiler_version", "include_directories", "source_key", "wheel"]
+__all__ = [
+    "HEADERS",
+    "Compiled",
+    "compile_cubin",
+    "compiler_version",
+    "include_directories",
+    "source_key",
+    "wheel",
+    "with_macros",
+]
 
 HOST_CODE = "only device code is compiled: put host code between #ifndef __CUDACC_RTC__ and #endif"
 MISSING = "needs warpsim[cuda]: pip install 'warpsim[cuda]'"
@@ -47,12 +56,12 @@ def compile_cubin(
     `entry` is a kernel as C++ writes it (``f``, ``f<32>``, ``ns::g<float>``) or its mangled name. Compiled code is
     kept in the user's cache by source, entry, options and versions; a hit does not load the compiler.
     """
-    flags = _flags(arch, std, options, define)
+    flags = _flags(arch, std, options)
     version = compiler_version()
     key = cache.digest(source_key(source, entry, arch, std, options, define, filename), version, _header_versions())
     if known := _cached(key):
         return known
-    binary, lowered, log = _compile(source, entry, flags, arch, filename)
+    binary, lowered, log = _compile(with_macros(source, define), entry, flags, arch, filename)
     result = Compiled(binary, lowered, f"NVRTC {version}", log)
     name = cache.digest(binary)
     cache.write(f"cubin/{name}", binary)
@@ -71,9 +80,19 @@ def source_key(
     filename: str,
 ) -> str:
     """Hash of all that a user gives the compiler, included files of the user's own too."""
-    flags = _flags(arch, std, options, define)
-    included = _included(source, _user_directories(options, filename))
-    return cache.digest("1", source, entry, "\0".join(flags), *included)
+    text = with_macros(source, define)
+    included = _included(text, _user_directories(options, filename))
+    return cache.digest("1", text, entry, "\0".join(_flags(arch, std, options)), *included)
+
+
+def with_macros(source: str, define: Mapping[str, object] | None) -> str:
+    """The source after its macros; with -D, a macro called T would break NVRTC's own header, which comes first."""
+    lines = []
+    for name, value in (define or {}).items():
+        if not re.fullmatch(r"[A-Za-z_]\w*(\([\w, ]*\))?", name):
+            raise InputError(f"define {name!r}: not a macro name")
+        lines.append(f"#define {name} {'' if value is None else int(value) if isinstance(value, bool) else value}\n")
+    return "".join(lines) + "#line 1\n" + source if lines else source
 
 
 @lru_cache
@@ -125,7 +144,7 @@ def _header_versions() -> str:
     return " ".join(found[0] if found else "-" for found in wheels)
 
 
-def _flags(arch: int, std: str, options: Sequence[str], define: Mapping[str, object] | None) -> list[str]:
+def _flags(arch: int, std: str, options: Sequence[str]) -> list[str]:
     """The compiler's options but for the system's include directories."""
     for option in options:
         if re.match(r"--?(gpu-architecture|gpu-code|arch|code)\b", option):
@@ -133,10 +152,6 @@ def _flags(arch: int, std: str, options: Sequence[str], define: Mapping[str, obj
     flags = [f"-arch=sm_{arch}", "-lineinfo"]
     if not any(re.match(r"--?std\b", option) for option in options):
         flags.append(f"-std={std}")
-    for name, value in (define or {}).items():
-        if not re.fullmatch(r"[A-Za-z_]\w*(\([\w, ]*\))?", name):
-            raise InputError(f"define {name!r}: not a macro name")
-        flags.append(f"-D{name}" if value is None else f"-D{name}={int(value) if isinstance(value, bool) else value}")
     flags += options
     if not any(re.match(r"--?(ftz|use_fast_math)\b", option) for option in options):
         flags.append("-ftz=true")
@@ -211,8 +226,9 @@ def _compile(source: str, entry: str, flags: list[str], arch: int, filename: str
         if "architecture" in log:
             raise UnsupportedError(f"NVRTC {compiler_version()} does not compile for sm_{arch}: {log.strip()}")
         raise InputError(f"compile options {' '.join(flags)}: {' '.join(log.split())}")
-    if "__nv_name_map" in log:
-        raise InputError(f"{filename}: no kernel {entry!r}: {_entry_problem(log)}; {_kernels(source, flags, filename)}")
+    if message.startswith("__nv_name_map"):  # NVRTC parses the entry after the source
+        problem = message.partition(": ")[2]
+        raise InputError(f"{filename}: no kernel {entry!r}: {problem}; {_kernels(source, flags, filename)}")
     if status != "NVRTC_SUCCESS":
         hint = (
             f" ({HOST_CODE})" if re.search(r"host function|cudaMalloc|iostream|source file \"vector\"", message) else ""
@@ -238,7 +254,7 @@ def _run(source: str, names: list[str], flags: list[str], filename: str) -> tupl
         _, size = library.nvrtcGetProgramLogSize(program)
         log = b" " * size
         library.nvrtcGetProgramLog(program, log)
-        text = log.rstrip(b"\0").decode(errors="replace").strip()
+        text = log.split(b"\0")[0].decode(errors="replace").strip()
         if status != library.nvrtcResult.NVRTC_SUCCESS:
             return status.name, b"", [], text
         lowered = [library.nvrtcGetLoweredName(program, name.encode())[1].decode() for name in names]
@@ -258,11 +274,6 @@ def _first_error(log: str, filename: str) -> str:
         if found := re.match(r"ptxas (?:fatal|error|.*; error)\s*:\s*(.*)", line):
             return f"{filename}: ptxas: {found[1].strip()}"
     return ""
-
-
-def _entry_problem(log: str) -> str:
-    found = re.search(r"__nv_name_map\(\d+\): error: (.*)", log)
-    return found[1] if found else "the name does not parse"
 
 
 def _kernels(source: str, flags: list[str], filename: str) -> str:

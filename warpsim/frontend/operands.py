@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import lru_cache
 
 from warpsim.frontend.program import RZ, URZ, Operand
@@ -35,9 +36,16 @@ def parse_operands(base: str, modifiers: tuple[str, ...], text: str, encoding: i
                 operands.append(Operand("imm", value=raw))
             continue
         operands += _parse(token)
+    if "E" in modifiers and base != "LDGSTS":  # 64-bit addresses; compare-and-swap prints them without .64
+        operands = [replace(o, width64=True) if _is_narrow(o) else o for o in operands]
     if operands and operands[-1].kind == "imm" and (base in LABELLED or "COLLECTIVE" in modifiers):
         operands[-1] = Operand("label", value=operands[-1].value // 16)
     return tuple(operands)
+
+
+def _is_narrow(operand: Operand) -> bool:
+    plain = operand.kind == "addr" and operand.index is not None and operand.uindex is None
+    return plain and not operand.width64 and not operand.modifiers
 
 
 def parse_guard(text: str) -> Operand | None:

@@ -38,7 +38,7 @@ def load_program(
     std: str = "c++17",
     options: Sequence[str] = (),
     define: Mapping[str, object] | None = None,
-    filename: str = "kernel.cu",
+    filename: str = nvrtc.MAIN,
     shipped: bool = True,
 ) -> Program:
     """Compile and decode one kernel, from the cache where it is there.
@@ -64,7 +64,7 @@ def program_from_cubin(cubin: bytes, entry: str | None = None) -> Program:
     names = parsed.kernels()
     found = [n for n in names if entry in (None, n)]
     if not found and entry is not None:
-        found = [n for n in names if re.match(rf"_Z(N.*)?L?{len(entry)}{re.escape(entry)}(?![A-Za-z_])", n)]
+        found = [n for n in names if re.match(rf"_Z(N.*)?L?(?<!\d){len(entry)}{re.escape(entry)}", n)]
     if len(found) != 1:
         wanted = "several kernels, name one" if entry is None else f"{entry!r} matches {len(found)} kernels"
         raise InputError(f"cubin: {wanted if names else 'no kernel'}; its kernels: {', '.join(names) or 'none'}")
@@ -75,17 +75,20 @@ def program_from_cubin(cubin: bytes, entry: str | None = None) -> Program:
 def ship(kernels: Iterable[Mapping[str, Any]], directory: Path = SHIPPED) -> list[Path]:
     """Write the listings of kernels, each given by `load_program`'s arguments, for use without a compiler.
 
-    One file a kernel; files of the same kernel for an older source are removed.
+    Afterwards the directory holds these and no others.
     """
     directory.mkdir(parents=True, exist_ok=True)
     written = []
     for arguments in kernels:
-        given = {"std": "c++17", "options": (), "define": None, "filename": "kernel.cu", **arguments}
+        given = {"std": "c++17", "options": (), "define": None, "filename": nvrtc.MAIN, **arguments}
         compiled = nvrtc.compile_cubin(**given)
         listing = disassemble(compiled.cubin, compiled.lowered, compiled.compiler)
-        path = directory / f"{listing['entry'][:60]}-sm_{given['arch']}-{nvrtc.source_key(**given)[:16]}.json"
+        name = re.sub(r"\W+", "_", given["entry"]).strip("_")[:60]
+        path = directory / f"{name}-sm_{given['arch']}-{nvrtc.source_key(**given)[:16]}.json"
         path.write_text(json.dumps(listing, indent=0, sort_keys=True) + "\n")
         written.append(path)
+    for path in set(directory.glob("*.json")).difference(written):
+        path.unlink()
     return written
 
 
