@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from warpsim.result import Result
-from warpsim.text import byte_count, count, number, percent
+from warpsim.text import byte_count, number, percent
 
 __all__ = ["curve", "memory_chart", "roofline"]
 
@@ -46,8 +46,10 @@ def memory_chart(result: Result) -> str:
         known = [busy[name] for name in names if name in busy]
         return max(known) if known else None
 
-    box(4, 40, 240, "SMs", [f"issue {percent(busy.get('issue'))}"], load_of("issue", "fp32"))
-    l1 = [f"hit {percent(loads['hit_rate'])}", f"data stage {percent(busy.get('l1_data'))}"]
+    box(4, 40, 240, "SMs", [f"issue {percent(busy['issue'])}"] if "issue" in busy else [], load_of("issue", "fp32"))
+    l1 = [f"hit {percent(loads['hit_rate'])}"]
+    if "l1_data" in busy:
+        l1.append(f"data stage {percent(busy['l1_data'])}")
     box(264, 40, 110, "L1", l1, load_of("l1_data", "l1_tag"))
     shared = derived["shared"]
     ways = [r["ways"] for r in shared.values() if r["ways"] is not None]
@@ -64,16 +66,16 @@ def memory_chart(result: Result) -> str:
         40,
         240,
         "L2",
-        [f"hit {percent(derived['l2']['hit_rate'])}", f"busy {percent(busy.get('l2'))}"],
+        [f"hit {percent(derived['l2']['hit_rate'])}", *_load(busy, "l2")],
         load_of("l2"),
     )
     share = derived["bandwidth"]["dram_share_of_peak"]
-    box(784, 40, 240, "DRAM", [f"{percent(share)} of peak", f"busy {percent(busy.get('dram'))}"], load_of("dram"))
+    box(784, 40, 240, "DRAM", [f"{percent(share)} of peak", *_load(busy, "dram")], load_of("dram"))
     arrow(264, 134, 78, _bytes(loads["requested_bytes"], loads["requests"]), bool(loads["requests"]))
     arrow(134, 264, 118, _bytes(stores["requested_bytes"], stores["requests"]), bool(stores["requests"]))
     for op, y, ends in (("load", 220, (264, 134)), ("store", 256, (134, 264))):
         wavefronts = shared[op]["wavefronts"]
-        arrow(*ends, y, f"{count(wavefronts)} wavefronts" if wavefronts else "–", bool(wavefronts))
+        arrow(*ends, y, f"{_short(wavefronts)} wavefronts" if wavefronts else "–", bool(wavefronts))
     l2, dram = derived["l2"], derived["dram"]
     arrow(524, 394, 78, byte_count(l2["read_bytes"]), bool(l2["read_bytes"]))
     arrow(394, 524, 118, byte_count(l2["write_bytes"]), bool(l2["write_bytes"]))
@@ -90,8 +92,19 @@ def memory_chart(result: Result) -> str:
     return _svg(920, 290, title, body)
 
 
+def _load(busy: Mapping[str, float], name: str) -> list[str]:
+    return [f"busy {percent(busy[name])}"] if name in busy else []
+
+
 def _bytes(size: float | None, requests: float | None) -> str:
-    return byte_count(size) if size is not None else f"{count(requests)} requests"
+    return byte_count(size) if size is not None else f"{_short(requests)} requests"
+
+
+def _short(value: float | None) -> str:
+    for unit, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value is not None and value >= scale:
+            return f"{value / scale:.3g} {unit}"
+    return number(value)
 
 
 def roofline(result: Result) -> str:
@@ -106,7 +119,7 @@ def roofline(result: Result) -> str:
     high = max([2 * max(ridges.values()), *(2 * at for at, _ in points)])
     top = 1.6 * max(ridges.values()) * peak
     bottom = min([low * peak, *([achieved / 2] if achieved else [])])
-    left, right, up, down = 70, 660, 16, 270
+    left, right, up, down = 110, 900, 16, 290
 
     def x(at: float) -> float:
         return left + (right - left) * math.log(at / low) / math.log(high / low)
@@ -139,11 +152,11 @@ def roofline(result: Result) -> str:
     if not points:
         body.append(_text(left + 12, up + 16, "no floating-point operation is counted", "start", "dim"))
     what = f"{number(intensity['useful'])} FLOP per useful byte, {number(intensity['dram'])} per DRAM byte"
-    return _svg(700, 310, f"Roofline: {what}; {line['bound'] or 'unknown'}-bound", body)
+    return _svg(920, 334, f"Roofline: {what}; {line['bound'] or 'unknown'}-bound", body)
 
 
 def _rate(flops: float) -> str:
-    for unit, size in (("TFLOP/s", 1e12), ("GFLOP/s", 1e9), ("MFLOP/s", 1e6)):
+    for unit, size in (("PFLOP/s", 1e15), ("TFLOP/s", 1e12), ("GFLOP/s", 1e9), ("MFLOP/s", 1e6)):
         if flops >= size:
             return f"{flops / size:.3g} {unit}"
     return f"{flops:.3g} FLOP/s"
@@ -151,7 +164,7 @@ def _rate(flops: float) -> str:
 
 def curve(title: str, times: Sequence[float], values: Sequence[float], unit: str, limit: float | None = None) -> str:
     """One quantity over time (ns); `limit` is drawn as a dashed line."""
-    left, right, up, down = 70, 660, 22, 150
+    left, right, up, down = 110, 900, 22, 150
     end = max(times, default=0) or 1
     top = 1.1 * max([*values, limit or 0, 1e-12])
 
@@ -167,4 +180,4 @@ def curve(title: str, times: Sequence[float], values: Sequence[float], unit: str
     if limit is not None:
         body.append(f'<path d="M{at(0, limit)}L{at(end, limit)}" class="roof other"/>')
     mean = sum(values) / len(values) if values else 0
-    return _svg(700, 176, f"{title} ({unit}) over time: mean {mean:.3g}, peak {max(values, default=0):.3g}", body)
+    return _svg(920, 176, f"{title} ({unit}) over time: mean {mean:.3g}, peak {max(values, default=0):.3g}", body)

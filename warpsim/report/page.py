@@ -32,13 +32,15 @@ body{margin:0 auto;padding:1.2rem;max-width:62rem;background:var(--paper);color:
 font:15px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif}
 h1{font-size:1.4rem;margin:0}h2{font-size:1.05rem;margin:2rem 0 .6rem}p{margin:.3rem 0}
 .dim{color:var(--dim)}.bad{color:var(--bad)}.good{color:var(--good)}
-.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(9.5rem,1fr));gap:.6rem;margin:1rem 0}
+.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.5rem,1fr));gap:.6rem;margin:1rem 0}
 .card{background:var(--panel);border:1px solid var(--rule);border-radius:8px;padding:.6rem .8rem}
 .card b{display:block;font-size:1.2rem}.card span{color:var(--dim);font-size:.82rem}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;width:100%}
 th{color:var(--dim);font-weight:500;font-size:.82rem}th,td{padding:.25rem .7rem .25rem 0;text-align:right;
-white-space:nowrap;border-bottom:1px solid var(--rule)}th:first-child,td:first-child,th.left,td.left{text-align:left}
-code,td.code{font:13px/1.45 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;white-space:pre}
+white-space:nowrap;border-bottom:1px solid var(--rule)}
+th:first-child,td:first-child,th.left,td.left{text-align:left}
+code,td.code{font:13px/1.45 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;white-space:pre-wrap}
+td code{display:block;min-width:16rem;overflow-wrap:anywhere}
 tr.mark td{background:color-mix(in srgb,var(--bad) 12%,transparent)}
 .finding{border-left:4px solid var(--dim);padding:.2rem .8rem;margin:.6rem 0}
 .warning{border-color:var(--bad)}.advice{border-color:var(--warn)}.info{border-color:var(--blue)}
@@ -54,6 +56,8 @@ ul{padding-left:1.2rem}
 """
 
 Row = Sequence[str]
+
+SHORT = {"dram": "DRAM", "l2": "L2", "l1_data": "L1 data", "l1_tag": "L1 tags", "return_path": "return path"}
 
 
 def page(result: Result) -> str:
@@ -116,7 +120,12 @@ def _head(result: Result) -> str:
         cards.append((bandwidth(band["effective"]), f"effective bandwidth, {share} of peak"))
     if limiter["name"]:
         busy = "" if limiter["name"] == "latency" else f", {percent(limiter['share'])} busy"
-        cards.append((limiter["name"], f"limited by {COMPONENTS.get(limiter['name'], limiter['name'])}{busy}"))
+        cards.append(
+            (
+                SHORT.get(limiter["name"], limiter["name"]),
+                f"limited by {COMPONENTS.get(limiter['name'], limiter['name'])}{busy}",
+            )
+        )
     cards.append((percent(occupancy["achieved"]), f"achieved occupancy of {percent(occupancy['theoretical'])}"))
     for key in ("load", "store"):
         row = derived["global"][key]
@@ -215,7 +224,7 @@ def _source(result: Result) -> str:
         requests, sectors, wavefronts, ways = line_numbers(line["metrics"], line.get("ideal", {}))
         if not requests and not wavefronts:
             continue
-        text = f"<code>{html.escape(str(line.get('text', '')).rstrip())}</code>"
+        text = f"<code>{html.escape(str(line.get('text', '')).strip())}</code>"
         place = f"{line['file']}:{line['line']}"
         rows.append((place, text, count(requests) if requests else "", sectors, count(wavefronts or None), ways))
         marks.append((line["file"], line["line"]) in marked)
@@ -230,12 +239,16 @@ def _littles_law(result: Result) -> str:
         ("bytes in flight an SM, mean", byte_count(law["in_flight_bytes_per_sm"])),
         ("Little's law asks for", byte_count(law["needed_bytes_per_sm"])),
         ("latency, unloaded", duration(law["latency_ns"])),
-        ("latency in this run", f"{number(law['loaded_latency_cycles'], 4)} cycles"),
+        ("latency in this run", _cycles(law["loaded_latency_cycles"])),
         ("bytes under way a warp", byte_count(law["bytes_per_warp"])),
         ("warps needed an SM", number(law["warps_needed_per_sm"])),
         ("warps resident an SM", number(law["warps_per_sm"])),
     ]
     return _table(("", ""), rows)
+
+
+def _cycles(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.0f} cycles"
 
 
 def _timeline(result: Result) -> str:
@@ -266,7 +279,7 @@ def _roofline(result: Result) -> str:
     other = ", ".join(f"{count(n)} {op}" for op, n in flops["other_ops"].items())
     text = f"FLOPs: {kinds}" + (f"; not counted: {other}" if other else "")
     if line["bound"]:
-        text += f". {line['bound']}-bound."
+        text += f"; {line['bound']}-bound"
     return f"<figure>{picture}</figure><p>{html.escape(text)}</p>" if picture else f"<p>{html.escape(text)}</p>"
 
 
