@@ -24,7 +24,8 @@ __all__ = [
 LOAD, STORE, SHARED_ATOMIC, LDMATRIX_X1, LDMATRIX_X2, LDMATRIX_X4, ATOMIC = range(7)
 LINES = 64  # entries that `lines` must have: 32 lanes, each on a line boundary
 OUT = 8  # entries that `out` must have
-SCRATCH = 1024  # 0 masks[64 lines][8] · 512 table[128] · 640 slot[64] · 704 line[64] · 768 lines of a bank[4][64]
+# 0 masks[64 lines][8] · 512 table[128] · 640 slot[64] · 704 line[64] · 768 lines of a bank[4][64] · 1024 bank[64]
+SCRATCH = 1088
 
 
 def tag_bank(line: int, mask0: int, mask1: int) -> int:
@@ -106,13 +107,13 @@ def global_request(
     wavefronts = 0
 
     base = int(addresses[0])
-    contiguous = active == 0xFFFFFFFF and base & (min(width, 4) - 1) == 0
-    if contiguous:
-        for lane in range(32):
-            if addresses[lane] != base + lane * width:
-                contiguous = False
-                break
-    if contiguous:  # at most five lines, and no group has two words in a bank
+    apart = active ^ 0xFFFFFFFF  # 0 as long as each lane lies next to the one before
+    low_bits = 0
+    for lane in range(32):
+        address = int(addresses[lane])
+        apart |= address ^ (base + lane * width)
+        low_bits |= address
+    if apart == 0 and base & (min(width, 4) - 1) == 0:  # at most five lines, and no group has two words in a bank
         stop = base + 32 * width
         first = base >> 7
         count = ((stop - 1) >> 7) - first + 1
@@ -136,8 +137,8 @@ def global_request(
         for begin in range(base, stop, step):
             i = (begin >> 7) - first
             wavefronts += 1
-            apart = (ranks >> (8 * i)) & 255 != (ranks >> (8 * i + 8)) & 255  # this line and the next
-            if op == LOAD and apart and (begin + step - 1) >> 7 != begin >> 7:
+            split = (ranks >> (8 * i)) & 255 != (ranks >> (8 * i + 8)) & 255  # this line and the next
+            if op == LOAD and split and (begin + step - 1) >> 7 != begin >> 7:
                 wavefronts += 1
         out[0] = sectors
         out[1] = count
@@ -146,7 +147,8 @@ def global_request(
         out[4] = count
         return count
 
-    # The lines; for each, the words that each lane group touches and the bytes of each sector.
+    # The lines; for each, the words that each lane group touches and, unless they are whole, the bytes of each sector.
+    whole_words = width >= 4 and low_bits & (width - 1) == 0
     count = 0
     last = -1  # line of the piece before, `index` its number
     index = 0
@@ -164,6 +166,9 @@ def global_request(
                         for i in range(8 * index, 8 * index + 8):
                             scratch[i] = 0
                     index *= 8
+                if whole_words:
+                    scratch[index + (lane >> shift)] |= ((1 << (width >> 2)) - 1) << ((begin & 127) >> 2)
+                    break
                 until = min(stop, ((begin >> 5) + 1) << 5)  # one sector at a time
                 scratch[index + 4 + ((begin >> 5) & 3)] |= ((1 << (until - begin)) - 1) << (begin & 31)
                 low = (begin & 127) >> 2
@@ -171,22 +176,36 @@ def global_request(
                 scratch[index + (lane >> shift)] |= (1 << high) - (1 << low)
                 begin = until
 
+    for i in range(count):  # a loop of its own: it compiles to vector instructions
+        scratch[1024 + i] = tag_bank(int(scratch[704 + i]), mask0, mask1)
     for i in range(count):
         line = int(scratch[704 + i])
-        bank = tag_bank(line, mask0, mask1)
+        bank = int(scratch[1024 + i])
         rank = (tally >> (8 * bank)) & 255
         tally += 1 << (8 * bank)
         scratch[768 + 64 * bank + rank] = 8 * i
         tag_wavefronts = max(tag_wavefronts, rank + 1)
-        word = line << 16
-        for sector in range(4):
-            piece = int(scratch[8 * i + 4 + sector])
-            if piece != 0:
-                word |= 1 << sector
-                sectors += 1
-                if piece == 0xFFFFFFFF:
-                    word |= 16 << sector
-        lines[i] = word
+        touched = 0
+        covered = 0
+        if whole_words:  # bits of a byte of `words` are the eight words of a sector
+            words = int(scratch[8 * i]) | int(scratch[8 * i + 1]) | int(scratch[8 * i + 2]) | int(scratch[8 * i + 3])
+            some = words | (words >> 4)
+            some |= some >> 2
+            some |= some >> 1
+            touched = (((some & 0x01010101) * 0x01020408) >> 24) & 15
+            every = words & (words >> 4)
+            every &= every >> 2
+            every &= every >> 1
+            covered = (((every & 0x01010101) * 0x01020408) >> 24) & 15
+        else:
+            for sector in range(4):
+                piece = int(scratch[8 * i + 4 + sector])
+                if piece != 0:
+                    touched |= 1 << sector
+                    if piece == 0xFFFFFFFF:
+                        covered |= 1 << sector
+        sectors += (touched & 1) + ((touched >> 1) & 1) + ((touched >> 2) & 1) + (touched >> 3)
+        lines[i] = (line << 16) | (covered << 4) | touched
 
     if op == STORE:
         for group in range(32 >> shift):
