@@ -66,9 +66,9 @@ def test_dram_granularity_is_sectors_read_for_each_that_missed() -> None:
 
 
 def test_too_few_bytes_in_flight_only_while_nothing_else_is_saturated() -> None:
-    assert "low-in-flight" in rules(make(extra={"in_flight_bytes": 1e6, "busy": {"dram": 0.4}}))
-    assert "low-in-flight" not in rules(make(extra={"in_flight_bytes": 1e6, "busy": {"l1_data": 0.95}}))
-    assert "low-in-flight" not in rules(make(extra={"in_flight_bytes": 2.9e6, "busy": {"dram": 0.4}}))
+    assert "low-in-flight" in rules(make(extra={"in_flight_bytes": 1e6, "busy": {"DRAM": 0.4}}))
+    assert "low-in-flight" not in rules(make(extra={"in_flight_bytes": 1e6, "busy": {"data stage": 0.95}}))
+    assert "low-in-flight" not in rules(make(extra={"in_flight_bytes": 2.9e6, "busy": {"DRAM": 0.4}}))
 
 
 @pytest.mark.parametrize(("ctas", "fires"), [(1056, False), (1057, True), (2100, False), (500, False)])
@@ -100,18 +100,18 @@ def test_low_bandwidth_is_advice_below_half_the_peak_of_memory_bound_kernels() -
 
 def test_the_gain_is_bounded_by_the_busiest_component_that_stays() -> None:
     line = [global_line(1, "ld", 100, 3200, 400)]
-    gain = one(make(line, extra={"busy": {"dram": 1.0, "issue": 0.5}}), "uncoalesced")["gain"]
+    gain = one(make(line, extra={"busy": {"DRAM": 1.0, "issue": 0.5}}), "uncoalesced")["gain"]
     assert isinstance(gain, dict)
     assert gain["speedup"] == pytest.approx(2.0)  # issue remains
     assert gain["time_after_ns"] == pytest.approx(5000)
-    gain = one(make(line, extra={"busy": {"dram": 0.8}}), "uncoalesced")["gain"]
+    gain = one(make(line, extra={"busy": {"DRAM": 0.8}}), "uncoalesced")["gain"]
     assert isinstance(gain, dict)
     assert gain["time_after_ns"] == pytest.approx(10_000 * (0.2 + 0.8 / 8))  # waiting stays, DRAM work shrinks 8 times
 
 
 def test_findings_come_with_the_largest_gain_first_and_facts_last() -> None:
     lines = [global_line(1, "ld", 100, 800, 400), global_line(2, "ld", 100, 3200, 400)]
-    result = make(lines, extra={"busy": {"dram": 1.0}, "useful_bytes": {"read": 1000, "write": 0}})
+    result = make(lines, extra={"busy": {"DRAM": 1.0}, "useful_bytes": {"read": 1000, "write": 0}})
     found = [f for f in result.findings if f["rule"] == "uncoalesced"]
     assert [f["line"] for f in found] == [2, 1]
     assert [f["severity"] for f in result.findings] == sorted(

@@ -50,10 +50,14 @@ def full() -> Result:
     extra = {
         "requested_bytes": {"ld": 12800, "st": 12800},
         "useful_bytes": {"read": 12800, "write": 12800},
-        "busy": {"dram": 0.9, "l2": 0.4, "l1_data": 0.3, "issue": 0.1},
+        "busy": {"DRAM": 0.9, "L2 slices": 0.4, "data stage": 0.3, "issue": 0.1},
         "in_flight_bytes": 1e6,
         "other_ops": {"MUFU": 5},
-        "timeline": {"time_ns": [0, 5000, 10000], "in_flight_bytes": [0, 1e6, 2e6], "dram_bandwidth": [0, 1e12, 2e12]},
+        "timeline": {
+            "cycle": [0, 9000, 18000],
+            "bytes_in_flight": [0, 1e6, 2e6],
+            "dram_bytes_per_second": [0, 1e12, 2e12],
+        },
     }
     return make(lines, metrics, extra, kernel="k<a & b>")
 

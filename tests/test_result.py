@@ -204,9 +204,9 @@ def test_ridge_points_of_the_profiles() -> None:
 
 
 def test_the_limiter_is_the_busiest_component_or_latency() -> None:
-    assert copy(busy={"dram": 0.92, "l2": 0.5}).derived["limiter"]["name"] == "dram"
-    assert copy(busy={"dram": 0.4, "l2": 0.5}).derived["limiter"] == {
-        "name": "latency", "share": 0.5, "busy": {"dram": 0.4, "l2": 0.5},
+    assert copy(busy={"DRAM": 0.92, "L2 slices": 0.5}).derived["limiter"]["name"] == "DRAM"
+    assert copy(busy={"DRAM": 0.4, "L2 slices": 0.5}).derived["limiter"] == {
+        "name": "latency", "share": 0.5, "busy": {"DRAM": 0.4, "L2 slices": 0.5}, "dram": {},
     }  # fmt: skip
 
 
@@ -218,7 +218,7 @@ def test_a_measured_result_finds_its_limiter_from_counters() -> None:
     result = build_result(
         scenario="s", kernel="k", source="measured", gpu=GPU, launch=launch, metrics=metrics, extra={}
     )  # fmt: skip
-    assert result.derived["limiter"]["name"] == "l1_data"
+    assert result.derived["limiter"]["name"] == "data stage"
 
 
 def test_shared_ways_are_wavefronts_over_ideal() -> None:
@@ -244,7 +244,7 @@ def test_the_notebook_view_is_a_fragment_with_the_headline() -> None:
 
 
 def test_the_text_shows_figures_beside_their_ideal_and_fits_100_columns() -> None:
-    text = summary(copy(busy={"dram": 0.92}, in_flight_bytes=132 * 8192, notes=["a note"]))
+    text = summary(copy(busy={"DRAM": 0.92}, in_flight_bytes=132 * 8192, notes=["a note"]))
     assert all(len(line) <= 100 for line in text.splitlines())
     assert "limited by DRAM (92% busy)" in text
     assert "Little's law asks for 21.82 kB (600 ns x 4.8 TB/s)" in text
@@ -274,3 +274,11 @@ def test_long_source_lines_and_many_counts_keep_every_column() -> None:
     assert row.rstrip().endswith("32 (4)")
     assert "…" in row
     assert all(len(line) <= 100 for line in text.splitlines())
+
+
+def test_data_and_turnarounds_share_the_channels_and_activations_are_a_limit_of_their_own() -> None:
+    busy = {"DRAM data": 0.5, "DRAM turnaround": 0.2, "DRAM activation": 0.1, "issue": 0.3}
+    limiter = copy(busy=busy).derived["limiter"]
+    assert (limiter["name"], limiter["share"]) == ("DRAM", pytest.approx(0.7))
+    assert limiter["dram"] == {"data": 0.5, "turnaround": 0.2, "activation": 0.1}
+    assert copy(busy=busy | {"DRAM activation": 0.9}).derived["limiter"]["share"] == 0.9

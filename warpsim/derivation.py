@@ -289,18 +289,23 @@ def _limiter(metrics: Numbers, extra: Numbers, bandwidth: Numbers, gpu: Numbers)
 
     Busy fractions come from the machine; without it (a measured result) from counters over cycles, as far as they go.
     """
-    busy = dict(extra.get("busy", {}))
+    detail = dict(extra.get("busy", {}))
+    busy = {name: share for name, share in detail.items() if not name.startswith("DRAM ")}
+    if "DRAM data" in detail:  # data and turnarounds share a channel's time; activations are a limit beside it
+        channel = detail["DRAM data"] + detail.get("DRAM turnaround", 0.0)
+        busy["DRAM"] = max(channel, detail.get("DRAM activation", 0.0))
     if not busy:
         cycles, sms = metrics.get("sm__cycles_elapsed.max"), gpu.get("sms")
         if cycles and sms:
             if "l1tex__data_pipe_lsu_wavefronts.sum" in metrics:
-                busy["l1_data"] = metrics["l1tex__data_pipe_lsu_wavefronts.sum"] / (cycles * sms)
+                busy["data stage"] = metrics["l1tex__data_pipe_lsu_wavefronts.sum"] / (cycles * sms)
             if "smsp__inst_executed.sum" in metrics:
                 busy["issue"] = metrics["smsp__inst_executed.sum"] / (4 * cycles * sms)
         if bandwidth["dram_share_of_peak"] is not None:
-            busy["dram"] = bandwidth["dram_share_of_peak"]
+            busy["DRAM"] = bandwidth["dram_share_of_peak"]
     if not busy:
-        return {"name": None, "share": None, "busy": {}}
+        return {"name": None, "share": None, "busy": {}, "dram": {}}
     name = max(busy, key=lambda key: (busy[key], key))
     share = busy[name]
-    return {"name": name if share >= SATURATED else "latency", "share": share, "busy": busy}
+    parts = {key.removeprefix("DRAM "): value for key, value in detail.items() if key.startswith("DRAM ")}
+    return {"name": name if share >= SATURATED else "latency", "share": share, "busy": busy, "dram": parts}

@@ -73,7 +73,7 @@ class Figures:
         return {"time_ns": time, "time_after_ns": after, "speedup": time / after, "how": "bottleneck bound"}
 
 
-_LEVELS = ("l1_tag", "l1_data", "return_path", "crossbar", "l2", "dram")
+_LEVELS = ("tag stage", "data stage", "request port", "return port", "L2 slices", "DRAM")
 
 
 def _excess(figures: Figures, op: str) -> Iterator[tuple[str, Dict, float, float, float]]:
@@ -123,7 +123,7 @@ def _misaligned(figures: Figures) -> Found:
                 "message": f"misaligned {word}: {sectors / requests:.3g} sectors a request instead of "
                 f"{least / requests:.3g}",
                 "advice": "start each warp's range at a multiple of 32 B: pad rows, or shift the base",
-                "gain": figures.gain({"l1_tag": share * _part(figures, op), "l2": share * _part(figures, op)}),
+                "gain": figures.gain(dict.fromkeys(_LEVELS[:-1], share * _part(figures, op))),
                 **_line(line),
             }
 
@@ -144,7 +144,7 @@ def _bank_conflicts(figures: Figures) -> Found:
                 "message": f"bank conflicts in a shared {word}: {wavefronts / least:.3g}-way, "
                 f"{wavefronts:,.0f} wavefronts where {least:,.0f} would do",
                 "advice": "pad the row by one element, or XOR the column with the row (swizzle)",
-                "gain": figures.gain({"l1_data": saved}),
+                "gain": figures.gain({"data stage": saved}),
                 **_line(line),
             }
 
@@ -180,14 +180,14 @@ def _dram_granularity(figures: Figures) -> Found:
         "message": f"DRAM granularity: {_bytes(read * 32)} read from DRAM for {_bytes(missed * 32)} that missed L2; "
         "DRAM gives 64 B at a time and only part of it was wanted",
         "advice": "make each access use 64 B that lie together",
-        "gain": figures.gain({"dram": saved}),
+        "gain": figures.gain({"DRAM": saved}),
     }
 
 
 def _low_in_flight(figures: Figures) -> Found:
     law = figures.derived["littles_law"]
     share = law["share"]
-    if share is None or figures.derived["limiter"]["name"] not in ("latency", "dram", None):
+    if share is None or figures.derived["limiter"]["name"] not in ("latency", "DRAM", None):
         return
     if (figures.derived["bandwidth"]["dram_share_of_peak"] or 0) > 0.8:
         return

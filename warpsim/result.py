@@ -188,9 +188,10 @@ def build_result(
     - ``shared_requests`` {"ld", "st"}: shared-memory instructions (LDS with LDSM, STS)
     - ``in_flight_bytes``: mean bytes of global loads under way, whole GPU; ``loads_per_warp``: independent loads
       before the first use; ``latency_cycles``: mean latency of a global load as it was in this run
-    - ``busy`` {component: fraction of the time}: dram, l2, crossbar, return_path, l1_data, l1_tag, issue, dispatch ...
+    - ``busy`` {component: fraction of the time}, as `MachineResult.busy`: issue, tag stage, data stage, request port,
+      return port, L2 slices, DRAM data, DRAM turnaround, DRAM activation, dispatch
     - ``other_ops`` {opcode: thread instructions}: floating-point instructions that are no FLOPs
-    - ``notes`` and ``unknowns`` [str]: what had to be assumed; ``timeline`` {...}: kept as it is
+    - ``notes`` and ``unknowns`` [str]: what had to be assumed; ``timeline``: `MachineResult.series`
 
     `lines`: one dict a source line: ``file``, ``line``, ``text``, ``metrics`` {name: number}, ``ideal`` {name: number},
     optionally ``accesses`` [{"op", "space", "width", "opcode", "index"}].

@@ -28,18 +28,14 @@ __all__ = [
 WIDTH = 100
 
 COMPONENTS = {
-    "l1_tag": "the L1 tag stage",
-    "l1_data": "the L1 data stage (shared memory included)",
-    "return_path": "the return path from L2 to the SMs",
-    "crossbar": "the crossbar",
-    "l2": "L2",
-    "dram": "DRAM",
+    "tag stage": "the tag stage of L1",
+    "data stage": "the data stage of L1 and shared memory",
+    "request port": "the SMs' request ports to L2",
+    "return port": "the SMs' return ports from L2",
+    "L2 slices": "the L2 slices",
+    "DRAM": "DRAM",
     "issue": "instruction issue",
     "dispatch": "CTA dispatch",
-    "fp32": "the fp32 pipe",
-    "fp64": "the fp64 pipe",
-    "int": "the integer pipe",
-    "xu": "the special-function pipe",
     "latency": "latency: no component is saturated",
 }
 

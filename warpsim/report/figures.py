@@ -46,11 +46,11 @@ def memory_chart(result: Result) -> str:
         known = [busy[name] for name in names if name in busy]
         return max(known) if known else None
 
-    box(4, 40, 240, "SMs", [f"issue {percent(busy['issue'])}"] if "issue" in busy else [], load_of("issue", "fp32"))
+    box(4, 40, 240, "SMs", [f"issue {percent(busy['issue'])}"] if "issue" in busy else [], load_of("issue"))
     l1 = [f"hit {percent(loads['hit_rate'])}"]
-    if "l1_data" in busy:
-        l1.append(f"data stage {percent(busy['l1_data'])}")
-    box(264, 40, 110, "L1", l1, load_of("l1_data", "l1_tag"))
+    if "data stage" in busy:
+        l1.append(f"data stage {percent(busy['data stage'])}")
+    box(264, 40, 110, "L1", l1, load_of("data stage", "tag stage"))
     shared = derived["shared"]
     ways = [r["ways"] for r in shared.values() if r["ways"] is not None]
     box(
@@ -59,18 +59,18 @@ def memory_chart(result: Result) -> str:
         90,
         "Shared memory",
         [f"{number(max(ways))} ways" if ways else "unused"],
-        load_of("l1_data") if ways else None,
+        load_of("data stage") if ways else None,
     )
     box(
         524,
         40,
         240,
         "L2",
-        [f"hit {percent(derived['l2']['hit_rate'])}", *_load(busy, "l2")],
-        load_of("l2"),
+        [f"hit {percent(derived['l2']['hit_rate'])}", *_load(busy, "L2 slices")],
+        load_of("L2 slices"),
     )
     share = derived["bandwidth"]["dram_share_of_peak"]
-    box(784, 40, 240, "DRAM", [f"{percent(share)} of peak", *_load(busy, "dram")], load_of("dram"))
+    box(784, 40, 240, "DRAM", [f"{percent(share)} of peak", *_load(busy, "DRAM")], load_of("DRAM"))
     arrow(264, 134, 78, _bytes(loads["requested_bytes"], loads["requests"]), bool(loads["requests"]))
     arrow(134, 264, 118, _bytes(stores["requested_bytes"], stores["requests"]), bool(stores["requests"]))
     for op, y, ends in (("load", 220, (264, 134)), ("store", 256, (134, 264))):

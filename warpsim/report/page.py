@@ -57,8 +57,6 @@ ul{padding-left:1.2rem}
 
 Row = Sequence[str]
 
-SHORT = {"dram": "DRAM", "l2": "L2", "l1_data": "L1 data", "l1_tag": "L1 tags", "return_path": "return path"}
-
 
 def page(result: Result) -> str:
     """A self-contained HTML document."""
@@ -122,7 +120,7 @@ def _head(result: Result) -> str:
         busy = "" if limiter["name"] == "latency" else f", {percent(limiter['share'])} busy"
         cards.append(
             (
-                SHORT.get(limiter["name"], limiter["name"]),
+                limiter["name"],
                 f"limited by {COMPONENTS.get(limiter['name'], limiter['name'])}{busy}",
             )
         )
@@ -253,15 +251,16 @@ def _cycles(value: float | None) -> str:
 
 def _timeline(result: Result) -> str:
     timeline: dict[str, Any] = result.derived.get("timeline", {})
-    times = timeline.get("time_ns", [])
+    times = [cycle * 1e3 / result.clock_mhz for cycle in timeline.get("cycle", [])]
     if len(times) < 2:
         return ""
     needed = result.derived["littles_law"]["needed_bytes"]
     peak = result.derived["bandwidth"]["peak"]
     shown = (
-        ("in_flight_bytes", "Bytes in flight, whole GPU", "MB", 1e-6, needed),
-        ("dram_bandwidth", "DRAM bandwidth", "TB/s", 1e-12, peak),
-        ("l2_bandwidth", "L2 bandwidth", "TB/s", 1e-12, None),
+        ("bytes_in_flight", "Bytes in flight, whole GPU", "MB", 1e-6, needed),
+        ("dram_bytes_per_second", "DRAM bandwidth", "TB/s", 1e-12, peak),
+        ("l2_bytes_per_second", "L2 bandwidth", "TB/s", 1e-12, None),
+        ("warps_resident", "Resident warps, whole GPU", "warps", 1, None),
     )
     parts = []
     for key, title, unit, scale, limit in shown:
