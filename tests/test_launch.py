@@ -5,8 +5,13 @@ from dataclasses import dataclass
 
 import pytest
 
+from warpsim.elements import element
 from warpsim.errors import InputError, UnsupportedError
-from warpsim.scenario import parse
+from warpsim.frontend.sass import load_program
+from warpsim.launch import BufferArg
+from warpsim.library import list_scenarios
+from warpsim.scenario import load, parse
+from warpsim.signature import parameter_types
 
 
 @dataclass
@@ -92,3 +97,25 @@ def test_zero_is_a_null_pointer():
 
 def test_a_kernel_without_parameters_has_no_bytes():
     assert _launch("__global__ void f() {}").pack([]) == b""
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("name", list_scenarios())
+def test_declared_types_have_the_sizes_of_the_compiled_kernel(name):
+    """What the source text says about parameters agrees with what the compiler made of them."""
+    pytest.importorskip("cuda.bindings")
+    if name == "faults/static_shared":
+        pytest.skip("the compiler refuses it, as it should")
+    launch = load(name).bind(test=True)
+    program = load_program(
+        launch.source, launch.entry, 90, options=launch.compile.options, define=launch.compile.define,
+        filename=launch.kernel,
+    )  # fmt: skip
+    types = parameter_types(launch.source, launch.entry, len(program.parameters))
+    assert types is not None
+    sizes = [8 if t.endswith("*") else element(t).itemsize for t in types]
+    assert sizes == [p.size for p in program.parameters]
+    packed = launch.pack(program.parameters)
+    for parameter, argument in zip(program.parameters, launch.arguments, strict=True):
+        if isinstance(argument, BufferArg):
+            assert int.from_bytes(packed[parameter.offset : parameter.offset + 8], "little") == argument.address

@@ -55,6 +55,18 @@ def test_the_types_of_an_entry_follow_aliases_and_template_arguments():
     assert parameter_types(SOURCE, "_Z4nonev") == ()
 
 
+def test_a_mangled_name_brings_its_template_arguments():
+    assert parameter_types(SOURCE, "_ZN5inner4manyILi4EdEEvPT0_fd")[::7] == ("double*", "double")
+    assert parameter_types(SOURCE, "_ZN5inner4manyILin4E6__halfEEvPT0_fd")[::7] == ("__half*", "__half")
+    assert parameter_types(SOURCE, "_ZN5inner4manyILi4EPKfEEvPT0_fd") is None
+
+
+def test_a_macro_of_the_compiler_wins_over_the_default_of_the_file():
+    source = "#ifndef REAL\n#define REAL float\n#endif\n__global__ void f(REAL x, REAL* p, WORD w) {}"
+    assert parameter_types(source, "f") == ("float", "float*", "WORD")
+    assert parameter_types(source, "f", define={"REAL": "double", "WORD": "short"}) == ("double", "double*", "short")
+
+
 def test_what_the_text_does_not_settle_has_no_types():
     assert parameter_types(SOURCE, "missing") is None
     assert parameter_types(SOURCE, "overloaded") is None

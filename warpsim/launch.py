@@ -171,9 +171,10 @@ class Launch:
                 f"{self.name}: kernel '{self.entry}' has {len(parameters)} parameters, "
                 f"the scenario {len(self.arguments)} arguments ({names})"
             )
-        types = parameter_types(self.source, self.entry, len(parameters))
+        define = self.compile.define
+        types = parameter_types(self.source, self.entry, len(parameters), define)
         if types is None and entry is not None:
-            types = parameter_types(self.source, entry, len(parameters))
+            types = parameter_types(self.source, entry, len(parameters), define)
         image = bytearray(max((p.offset + p.size for p in parameters), default=0))
         for index, (parameter, argument) in enumerate(zip(parameters, self.arguments, strict=True)):
             declared = types[index] if types else ""

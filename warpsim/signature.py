@@ -9,6 +9,7 @@ of the entry (`axpy<float>`). Includes are not read and `#if` is not decided. Wh
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 __all__ = ["Signature", "Template", "kernels", "parameter_types", "ptx_types", "split_arguments"]
@@ -43,8 +44,11 @@ _QUALIFIERS = re.compile(
 
 def kernels(source: str) -> tuple[Signature, ...]:
     """The kernels that *source* defines or declares, in order, each once."""
+    return _kernels(_expand(source))
+
+
+def _kernels(text: str) -> tuple[Signature, ...]:
     found: dict[tuple[str, int], Signature] = {}
-    text = _expand(source)
     for match in re.finditer(r"\b__global__\b", text):
         signature = _signature(text, match.start(), match.end())
         if signature is not None:
@@ -52,17 +56,20 @@ def kernels(source: str) -> tuple[Signature, ...]:
     return tuple(found.values())
 
 
-def parameter_types(source: str, entry: str, count: int | None = None) -> tuple[str, ...] | None:
+def parameter_types(
+    source: str, entry: str, count: int | None = None, define: Mapping[str, str] | None = None
+) -> tuple[str, ...] | None:
     """The parameter types of *entry* (as a scenario writes it, or mangled), or None where the text does not say.
 
-    *count* picks among overloads. Pointers and references end in `*`.
+    *count* picks among overloads, *define* are macros given to the compiler. Pointers and references end in `*`.
     """
     name, arguments = _entry(entry)
-    fitting = [s for s in kernels(source) if s.name == name and count in (None, len(s.parameters))]
-    if len(fitting) != 1:
+    text = _expand(source, define)
+    fitting = [s for s in _kernels(text) if s.name == name and count in (None, len(s.parameters))]
+    if len(fitting) != 1 or (fitting[0].templates and arguments is None):
         return None
     signature = fitting[0]
-    names = {**_aliases(_expand(source)), **_bindings(signature.templates, arguments)}
+    names = {**_aliases(text), **_bindings(signature.templates, arguments or [])}
     return tuple(_resolve(t, names) for t, _ in signature.parameters)
 
 
@@ -110,10 +117,11 @@ def _closing(text: str, start: int, pair: str = "()") -> int:
     return -1
 
 
-def _expand(source: str) -> str:
-    """The text without comments and directives, with the macros that lead to kernels expanded."""
+def _expand(source: str, define: Mapping[str, str] | None = None) -> str:
+    """The text without comments and directives, with its macros and those of *define* expanded."""
     text = _COMMENT.sub(_blank, source)
-    macros: dict[str, tuple[list[str] | None, str]] = {}
+    given = {name: (None, value) for name, value in (define or {}).items()}
+    macros: dict[str, tuple[list[str] | None, str]] = {**given}
     lines: list[str] = []
     pending, joined = "", 0
     for line in text.split("\n"):
@@ -122,9 +130,10 @@ def _expand(source: str) -> str:
             joined += 1
             continue
         whole = pending + line
-        if define := _DEFINE.match(whole):
-            parameters = split_arguments(define[3]) if define[2] is not None else None
-            macros[define[1]] = (parameters, define[4].strip())
+        if found := _DEFINE.match(whole):
+            parameters = split_arguments(found[3]) if found[2] is not None else None
+            if found[1] not in given:  # the file's own is a default, under #ifndef
+                macros[found[1]] = (parameters, found[4].strip())
             whole = ""
         elif whole.lstrip().startswith("#"):
             whole = ""
@@ -233,8 +242,11 @@ def _templates(text: str, before: int) -> tuple[Template, ...]:
     return tuple(found)
 
 
-def _entry(entry: str) -> tuple[str, list[str]]:
-    """Plain name and template arguments of an entry such as `ns::axpy<float, 4>` or `_ZN2ns4axpyIfEEvPT_`."""
+def _entry(entry: str) -> tuple[str, list[str] | None]:
+    """Plain name and template arguments of an entry such as `ns::axpy<float, 4>` or `_ZN2ns4axpyIfLi4EEEvPT_`.
+
+    The arguments are None where a mangled name has some that are not simple.
+    """
     mangled = re.match(r"_Z(N?)(.*)", entry)
     if mangled and "<" not in entry:
         rest, name = mangled[2], ""
@@ -243,9 +255,33 @@ def _entry(entry: str) -> tuple[str, list[str]]:
             name, rest = rest[length.end() : length.end() + size], rest[length.end() + size :]
             if not mangled[1]:
                 break
-        return name, []
+        return name, _mangled_arguments(rest[1:]) if rest.startswith("I") else []
     name, _, arguments = entry.strip().partition("<")
     return name.split("::")[-1].strip(), split_arguments(arguments.rstrip().removesuffix(">"))
+
+
+_CODES = {"a": "signed char", "b": "bool", "c": "char", "d": "double", "f": "float", "h": "unsigned char", "i": "int"}
+_CODES |= {"j": "unsigned int", "l": "long", "m": "unsigned long", "s": "short", "t": "unsigned short"}
+_CODES |= {"x": "long long", "y": "unsigned long long"}
+
+
+def _mangled_arguments(text: str) -> list[str] | None:
+    """Template arguments up to the closing `E`: builtin types, named types and numbers."""
+    found = []
+    while not text.startswith("E"):
+        if number := re.match(r"L[a-z](n?)(\d+)E", text):
+            found.append("-" * len(number[1]) + number[2])
+            text = text[number.end() :]
+        elif named := re.match(r"\d+", text):
+            end = named.end() + int(named[0])
+            found.append(text[named.end() : end])
+            text = text[end:]
+        elif text[:1] in _CODES:
+            found.append(_CODES[text[0]])
+            text = text[1:]
+        else:
+            return None
+    return found
 
 
 def _bindings(templates: tuple[Template, ...], arguments: list[str]) -> dict[str, str]:
