@@ -78,6 +78,7 @@ class MachineResult:
     by_instruction: dict[str, NDArray[np.int64]]
     busy: dict[str, float]  # share of the machine's cycles that each server worked
     series: dict[str, NDArray[np.float64]]
+    spans: NDArray[np.int64]  # a row a CTA: its number, slot (SM x CTAs an SM + place), launch and exit cycle
     windows: int = 0
     refills: int = 0
     extra: dict[str, Any] = field(default_factory=dict)
@@ -259,6 +260,8 @@ class _Launch:
         self.retirement = self.env.event()
         self.finished = self.env.event()
         self.samples: list[tuple[int, ...]] = []
+        self.running = np.full((slots, 2), -1, np.int64)  # CTA in each slot, and its launch cycle
+        self.spans: list[NDArray[np.int64]] = []
 
     def run(self) -> MachineResult:
         self._start(*self.dispatcher.first_wave())
@@ -270,6 +273,7 @@ class _Launch:
 
     def _start(self, ctas: NDArray[np.int64], slots: NDArray[np.int64], times: NDArray[np.int64]) -> None:
         if len(ctas):
+            self.running[slots] = np.stack([ctas, times], 1)
             self.source.start(ctas, slots)
             launch.start(self.p, self.m, slots, times)
 
@@ -326,6 +330,7 @@ class _Launch:
             n = int(self.m.retired[0])
             slots, times = self.m.retired_slot[:n].copy(), self.m.retired_time[:n].copy()
             self.m.retired[0] = 0
+            self.spans.append(np.column_stack([self.running[slots, 0], slots, self.running[slots, 1], times]))
             self.retired += n
             self.last_retirement = max(self.last_retirement, int(times.max()))
             self._start(*self.dispatcher.after(slots, times))
@@ -393,7 +398,7 @@ class _Launch:
         return MachineResult(
             cycles=ns * clock, ns=ns, machine_cycles=cycles, ctas=self.source.ctas, ctas_run=self.retired, half_width=0.0,
             counters={k: float(v) for k, v in counters.items()}, by_instruction=by_instruction, busy=busy,
-            series=self._series(), windows=self.windows, refills=self.refills,
+            series=self._series(), spans=np.concatenate([np.empty((0, 4), np.int64), *self.spans]), windows=self.windows, refills=self.refills,
         )  # fmt: skip
 
     def _series(self, bins: int = 200) -> dict[str, NDArray[np.float64]]:
