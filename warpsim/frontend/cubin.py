@@ -19,9 +19,8 @@ ADDRESS64 = (2, 4)  # relocation types: a 64-bit address, a 64-bit generic addre
 # Attributes of .nv.info
 MAX_THREADS, PARAM_CBANK, FRAME_SIZE, MIN_STACK_SIZE = 0x05, 0x0A, 0x11, 0x12
 KPARAM_INFO, REGCOUNT, BRANCH_TARGETS = 0x17, 0x2F, 0x34
-DEFAULT_STACK = (
-    1024  # bytes a thread that the driver gives where recursion leaves the depth unknown (cudaLimitStackSize)
-)
+DEFAULT_STACK = 1024  # bytes a thread gets where recursion leaves the depth unknown (cudaLimitStackSize)
+UNKNOWN_STACK = 0xFFFFFFFF  # what compilers before 13 say of recursion
 
 
 @dataclass(frozen=True)
@@ -132,7 +131,7 @@ class Cubin:
             elif attribute == FRAME_SIZE and self.symbols[symbol].section == code:
                 frames.append(value)
             elif attribute == MIN_STACK_SIZE and symbol == number:
-                stack = value
+                stack = DEFAULT_STACK if value == UNKNOWN_STACK else value
         info.frame = max(frames) if stack is None else max(stack, *frames)
         parameters: dict[int, tuple[int, int]] = {}
         for attribute, payload in _attributes(self.data(f".nv.info.{kernel}")):

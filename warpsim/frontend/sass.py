@@ -68,8 +68,8 @@ def program_from_cubin(cubin: bytes, entry: str | None = None) -> Program:
     if len(found) != 1:
         wanted = "several kernels, name one" if entry is None else f"{entry!r} matches {len(found)} kernels"
         raise InputError(f"cubin: {wanted if names else 'no kernel'}; its kernels: {', '.join(names) or 'none'}")
-    version = parsed.compiler()
-    return decode(disassemble(cubin, found[0], f"ptxas {version}".strip()), entry or found[0], "")
+    compiler = f"ptxas {parsed.compiler() or '(version not recorded)'}"
+    return decode(disassemble(cubin, found[0], compiler), entry or found[0], "")
 
 
 def ship(kernels: Iterable[Mapping[str, Any]], directory: Path = SHIPPED) -> list[Path]:
