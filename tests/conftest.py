@@ -13,3 +13,5 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+collect_ignore_glob = ["fakes/*"]  # stand-ins that tests put on the path, not modules of their own
