@@ -29,12 +29,14 @@ global_request, shared_request, atomic_request = _rules.global_request, _rules.s
 
 # Per-access static description, columns of the table at C_OPS.
 (
-    O_SPACE, O_ACTION, O_WIDTH, O_INDEX, O_OPERATION, O_ATOMIC, O_TYPE, O_SIGNED, O_BUFFER, O_REGISTERS, O_MATRIX, O_SIZE,
-) = range(12)  # fmt: skip
+    O_SPACE, O_ACTION, O_WIDTH, O_INDEX, O_OPERATION, O_ATOMIC, O_TYPE, O_SIGNED, O_BUFFER, O_REGISTERS, O_MATRIX, O_MEMO, O_SIZE,
+) = range(13)  # fmt: skip
 GLOBAL, SHARED, LOCAL, GENERIC = range(4)
 LOADS, STORES, ATOMICS, REDUCTIONS, ASYNC, MATRIX = range(6)
 ATOM_ADD, ATOM_MIN, ATOM_MAX, ATOM_AND, ATOM_OR, ATOM_XOR, ATOM_EXCH, ATOM_CAS, ATOM_INC, ATOM_DEC, ATOM_POPC_INC, ATOM_CAST = range(12)
 T_U32, T_S32, T_U64, T_S64, T_F32, T_F64, T_F16X2, T_BF16X2 = range(8)
+
+M_ACTIVE, M_KIND, M_BASE, M_WAVEFRONTS, M_GROUPS, M_OFFSETS, M_SIZE = 0, 1, 2, 3, 4, 5, 37  # of an access's last shared pattern
 
 # Counters per instruction, columns of the table at C_STATS.
 (
@@ -612,11 +614,79 @@ def _matrix(c, op, slot, a, data, unknown):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _wavefronts(c, a, active, width, kind):  # type: ignore[no-untyped-def]
+def _wavefronts(c, op, a, active, width, kind):  # type: ignore[no-untyped-def]
+    """(wavefronts, groups) of a shared request. Banks turn with the address, so a pattern moved by whole words keeps them: the last is kept."""
+    memo = i64(op[O_MEMO])
+    base = a[0]
+    if memo[M_ACTIVE] == np.int64(active) and memo[M_KIND] == kind and (base - memo[M_BASE]) & 3 == 0:
+        stray = np.int64(0)
+        for lane in range(32):
+            stray |= (a[lane] - base) ^ memo[M_OFFSETS + lane]
+        if stray == 0:
+            return memo[M_WAVEFRONTS], memo[M_GROUPS]
     out = carray(_pointer(c[C_OUT] + OUT * 8), OUT, np.int64)
     scratch = carray(_pointer(c[C_RULES]), SCRATCH, np.int64)
     shared_request(a, np.int64(active), width, kind, out, scratch)
+    if active == np.uint32(0xFFFFFFFF):
+        memo[M_ACTIVE], memo[M_KIND], memo[M_BASE] = np.int64(active), kind, base
+        memo[M_WAVEFRONTS], memo[M_GROUPS] = out[0], out[1]
+        for lane in range(32):
+            memo[M_OFFSETS + lane] = a[lane] - base
     return out[0], out[1]
+
+
+@njit
+def _whole(c, op, row, slot, a, data, unknown):  # type: ignore[no-untyped-def]
+    """A shared load or store of whole words by all lanes: the common case of `_shared`, without branches; False: look closer."""
+    epoch = np.uint32(i64(c[C_EPOCH])[slot] & 0xFFFFF)
+    warp = np.uint32(row - slot * c[C_WARPS])
+    stride = c[C_WORD_STRIDE]
+    written = u32(c[C_WRITTEN] + slot * stride * 4)
+    read = u32(c[C_READ] + slot * stride * 4)
+    hidden = u8(c[C_SHARED_UNKNOWN] + slot * stride)
+    shared = u32(c[C_SHARED_DATA] + slot * c[C_SHARED_STRIDE])
+    load = op[O_ACTION] == LOADS
+    mine = np.uint32(epoch << np.uint32(12) | warp << np.uint32(6) | np.uint32(15))
+    words = op[O_WIDTH] >> 2
+    if c[C_RACES] != 0:
+        wrong = np.uint32(0)
+        for k in range(words):
+            for lane in range(32):
+                w = (a[lane] >> 2) + k
+                last = written[w]
+                stranger = np.uint32(last >> np.uint32(12) == epoch) & np.uint32(last >> np.uint32(6) & np.uint32(63) != warp)
+                if load:
+                    wrong |= np.uint32(last == np.uint32(0)) | stranger
+                else:
+                    past = read[w]
+                    other = np.uint32(past >> np.uint32(6) & np.uint32(63) != warp) | np.uint32(past & np.uint32(16) != np.uint32(0))
+                    wrong |= stranger | np.uint32(past >> np.uint32(12) == epoch) & other
+        if wrong != np.uint32(0):
+            return False
+        for k in range(words):
+            for lane in range(32):
+                w = (a[lane] >> 2) + k
+                if load:
+                    past = read[w]
+                    several = np.uint32(past >> np.uint32(6) & np.uint32(63) != warp) << np.uint32(4) | past & np.uint32(16)
+                    read[w] = mine | (several if past >> np.uint32(12) == epoch else np.uint32(0))
+                else:
+                    written[w] = mine
+    if load:
+        for k in range(words):
+            veil = np.uint32(0)
+            for lane in range(32):
+                w = (a[lane] >> 2) + k
+                data[k * 32 + lane] = shared[w]
+                veil |= np.uint32(hidden[w]) << np.uint32(lane)
+            unknown[k] |= veil
+    else:
+        for k in range(words):
+            for lane in range(32):
+                w = (a[lane] >> 2) + k
+                shared[w] = data[k * 32 + lane]
+                hidden[w] = np.uint8(unknown[k] >> np.uint32(lane) & np.uint32(1))
+    return True
 
 
 @njit
@@ -631,8 +701,15 @@ def _shared(context, row, number, a, active, data, unknown):  # type: ignore[no-
     rows = np.uint32(active)
     if matrix and op[O_REGISTERS] < 4:
         rows = np.uint32((1 << (8 * op[O_REGISTERS])) - 1)
+    low, high, bits = np.int64(1) << 40, np.int64(-1), np.int64(0)
     for lane in range(32):
-        a[lane] = (a[lane] & 0xFFFFFF) - shift
+        x = (a[lane] & 0xFFFFFF) - shift
+        a[lane] = x
+        low = min(low, x)
+        high = max(high, x)
+        bits |= x
+    sound = low >= 0 and high + width <= size and bits & (width - 1) == 0
+    for lane in range(32 if not sound else 0):
         if _on(rows, lane):
             if a[lane] & (width - 1):
                 return fail(context, MISALIGNED, index, lane, a[lane], row, width)
@@ -646,7 +723,7 @@ def _shared(context, row, number, a, active, data, unknown):  # type: ignore[no-
         kind = SHARED_ATOMIC
     elif matrix:
         kind = LDMATRIX_X1 if op[O_REGISTERS] == 1 else (LDMATRIX_X2 if op[O_REGISTERS] == 2 else LDMATRIX_X4)
-    wavefronts, groups = _wavefronts(c, a, active, width, kind)
+    wavefronts, groups = _wavefronts(c, op, a, active, width, kind)
     lanes = _popcount(active)
     if action != ASYNC:
         stats = i64(c[C_STATS] + index * S_SIZE * 8)
@@ -657,6 +734,9 @@ def _shared(context, row, number, a, active, data, unknown):  # type: ignore[no-
         stats[S_THREADS] += lanes
         stats[S_WORST] = max(stats[S_WORST], wavefronts)
         _record(c, row, op[O_OPERATION], 0, 0, wavefronts, lanes, 0)
+    if sound and active == np.uint32(0xFFFFFFFF) and width >= 4 and (action == LOADS or action == STORES):
+        if _whole(c, op, row, slot, a, data, unknown):
+            return 0
     shared = c[C_SHARED_DATA] + slot * c[C_SHARED_STRIDE]
     hidden = u8(c[C_SHARED_UNKNOWN] + slot * c[C_WORD_STRIDE])
     registers = max(width // 4, 1)
@@ -734,7 +814,7 @@ def _async(context, row, number, a, active, data, unknown):  # type: ignore[no-u
         offsets[lane] = a[32 + lane]
     if _shared(context, row, number, offsets, active, data, unknown):
         return 1
-    wavefronts, groups = _wavefronts(c, offsets, active, op[O_WIDTH], STORE)
+    wavefronts, groups = _wavefronts(c, op, offsets, active, op[O_WIDTH], STORE)
     stats = i64(c[C_STATS] + op[O_INDEX] * S_SIZE * 8)
     stats[S_CONFLICTS] += wavefronts - groups
     stats[S_IDEAL_WAVEFRONTS] += wavefronts

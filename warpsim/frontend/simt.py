@@ -261,6 +261,9 @@ class Executor:
         self.notes = self._array(self.instructions, mem.C_NOTES)
         self.error = self._array(mem.E_SIZE, mem.C_ERROR)
         accesses = np.ascontiguousarray(self.code.accesses if len(self.code.accesses) else np.zeros((1, mem.O_SIZE), np.int64))
+        memos = np.zeros((len(accesses), mem.M_SIZE), np.int64)
+        self._hold.append(memos)
+        accesses[:, mem.O_MEMO] = memos.ctypes.data + 8 * mem.M_SIZE * np.arange(len(accesses))
         self._point(mem.C_OPS, accesses)
         self.origin = self._array(max(len(accesses), 1), mem.C_ORIGIN)
         self.origin[:] = -1
