@@ -184,11 +184,13 @@ class RangeProfiler:
         data = ctypes.create_string_buffer(self.data_size)
         at = ctypes.addressof(data)
         call("cuptiRangeProfilerCounterDataImageInitialize", profiler=self.profiler, size=self.data_size, data=at)
-        call(
-            "cuptiRangeProfilerSetConfig", profiler=self.profiler, config_size=len(self.config),
-            config=ctypes.addressof(self.config), size=self.data_size, data=at, range=_AUTO_RANGE,
-            replay=_KERNEL_REPLAY if self.restore else _USER_REPLAY, ranges=self.ranges, levels=1, level=1,
-        )  # fmt: skip
+        try:
+            self._set_config(at)
+        except UnsupportedError:
+            if self.restore:
+                raise
+            self.restore = True  # some drivers take automatic ranges only with CUPTI's own replay
+            self._set_config(at)
         for _ in range(1 if self.restore else self.passes + 1):
             call("cuptiRangeProfilerStart", profiler=self.profiler)
             try:
@@ -210,3 +212,10 @@ class RangeProfiler:
             )  # fmt: skip
             rows.append(list(values))
         return rows
+
+    def _set_config(self, data: int) -> None:
+        self.cupti.call(
+            "cuptiRangeProfilerSetConfig", profiler=self.profiler, config_size=len(self.config),
+            config=ctypes.addressof(self.config), size=self.data_size, data=data, range=_AUTO_RANGE,
+            replay=_KERNEL_REPLAY if self.restore else _USER_REPLAY, ranges=self.ranges, levels=1, level=1, target=1,
+        )  # fmt: skip

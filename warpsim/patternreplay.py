@@ -137,13 +137,7 @@ def _values(
             replay.launch(row)
         replay.cp.cuda.runtime.deviceSynchronize()
 
-    try:
-        return profiler.measure(launch, len(table))
-    except UnsupportedError:
-        if profiler.restore:
-            raise
-        profiler.restore = True  # some drivers take automatic ranges only with CUPTI's own replay
-        return profiler.measure(launch, len(table))
+    return profiler.measure(launch, len(table))
 
 
 def _values_ncu(table: Sequence[Pattern], metrics: Sequence[str], reach: int) -> list[list[float]]:
