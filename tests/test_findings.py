@@ -46,7 +46,7 @@ def test_a_rare_extra_sector_is_no_misalignment() -> None:
 def test_bank_conflicts_tell_ways() -> None:
     result = make([shared_line(9, "ld", 3200, 100, "s[lane][0]"), shared_line(10, "st", 100, 100)])
     found = one(result, "bank-conflicts")
-    assert (found["value"], found["line"], found["op"]) == (32.0, 9, "load")
+    assert (found["value"], found["line"], found["access"]) == (32.0, 9, "shared load")
     assert "32-way" in str(found["message"])
     assert "bank-conflicts" not in rules(make([shared_line(9, "ld", 400, 400)]))
 

@@ -100,7 +100,7 @@ def _uncoalesced(figures: Figures) -> Found:
             yield {
                 "value": sectors / least,
                 "where": where,
-                "op": word,
+                "access": word,
                 "message": f"uncoalesced {word}: {sectors / requests:.3g} sectors a request, {least / requests:.3g} "
                 f"would do ({sectors / least:.3g} times the sectors, {_bytes((sectors - least) * 32)} too many)",
                 "advice": "let neighbouring lanes touch neighbouring addresses, or stage through shared memory",
@@ -119,7 +119,7 @@ def _misaligned(figures: Figures) -> Found:
             yield {
                 "value": (sectors - least) / requests,
                 "where": where,
-                "op": word,
+                "access": word,
                 "message": f"misaligned {word}: {sectors / requests:.3g} sectors a request instead of "
                 f"{least / requests:.3g}",
                 "advice": "start each warp's range at a multiple of 32 B: pad rows, or shift the base",
@@ -140,7 +140,7 @@ def _bank_conflicts(figures: Figures) -> Found:
             yield {
                 "value": wavefronts / least,
                 "where": where,
-                "op": word,
+                "access": f"shared {word}",
                 "message": f"bank conflicts in a shared {word}: {wavefronts / least:.3g}-way, "
                 f"{wavefronts:,.0f} wavefronts where {least:,.0f} would do",
                 "advice": "pad the row by one element, or XOR the column with the row (swizzle)",
@@ -159,7 +159,7 @@ def _partial_stores(figures: Figures) -> Found:
     yield {
         "value": max(0.0, 1 - requested / (32 * sectors)),
         "where": where,
-        "op": "store",
+        "access": "store",
         "message": f"partly written sectors: stores carry {requested / sectors:.3g} of each sector's 32 B; "
         "L2 must read such a sector from DRAM unless other stores complete it in time",
         "advice": "write whole 32 B sectors from one warp",
@@ -187,6 +187,9 @@ def _dram_granularity(figures: Figures) -> Found:
 def _low_in_flight(figures: Figures) -> Found:
     law = figures.derived["littles_law"]
     share = law["share"]
+    occupancy = figures.derived["occupancy"]
+    if (occupancy["waves"] or 1) * (occupancy["ctas_per_sm"] or 1) < 1:
+        return  # a grid smaller than the GPU is a finding of its own
     if share is None or figures.derived["limiter"]["name"] not in ("latency", "DRAM", None):
         return
     if (figures.derived["bandwidth"]["dram_share_of_peak"] or 0) > 0.8:

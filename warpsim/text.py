@@ -6,7 +6,7 @@ Colours appear on a terminal only; piped text is plain and 100 columns wide. Byt
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from warpsim.result import Result
 
 __all__ = [
-    "bandwidth", "byte_count", "count", "duration", "html", "line_numbers", "make_console", "make_table", "number",
-    "percent", "render", "summary", "trust_notes",
+    "bandwidth", "byte_count", "count", "duration", "extent", "html", "line_rows", "make_console", "make_table",
+    "marks", "number", "percent", "render", "summary", "trust_notes",
 ]  # fmt: skip
 
 WIDTH = 100
@@ -170,9 +170,9 @@ def _headline(result: Result) -> RenderableType:
 
 def _launch(result: Result) -> RenderableType:
     launch, occupancy = result.launch, result.derived["occupancy"]
-    shape = " x ".join(str(n) for n in launch["grid"])
-    block = " x ".join(str(n) for n in launch["block"])
-    text = Text(f"grid {shape}, block {block}, {launch.get('registers', '–')} registers")
+    text = Text(
+        f"grid {extent(launch['grid'])}, block {extent(launch['block'])}, {launch.get('registers', '–')} registers"
+    )
     if launch.get("shared"):
         text.append(f", {launch['shared']:,} B shared")
     text.append(f"; {number(occupancy['ctas_per_sm'])} CTAs an SM")
@@ -297,45 +297,62 @@ def _facts(result: Result) -> RenderableType:
 
 
 def _lines_table(result: Result, width: int) -> RenderableType:
-    """Counters per source line, in source order; the marks are those of findings."""
-    marked = {(f["file"], f["line"]) for f in result.findings if "line" in f and f["severity"] == "warning"}
+    """Counters per source line and kind of access, in source order; the marks are those of findings."""
     several = len({line["file"] for line in result.lines}) > 1
-    rows = []
+    marked = marks(result)
+    rows: list[tuple[bool, tuple[str, ...]]] = []
     for line in sorted(result.lines, key=lambda x: (x["file"], x["line"])):
-        requests, sectors, wavefronts, ways = line_numbers(line["metrics"], line.get("ideal", {}))
-        if not requests and not wavefronts:
-            continue
         name = f"{line['file']}:{line['line']}" if several else str(line["line"])
-        cells = (count(requests) if requests else "", sectors, count(wavefronts) if wavefronts else "", ways)
-        rows.append(((line["file"], line["line"]) in marked, name, str(line.get("text", "")).strip(), cells))
+        text = str(line.get("text", "")).strip()
+        for access, *cells in line_rows(line):
+            rows.append(((line["file"], line["line"], access) in marked, (name, text, access, *cells)))
+            name = text = ""
     if not rows:
-        return Text("no line information")
-    titles = ("requests", "sectors/request", "wavefronts", "ways")
-    used = sum(max(len(title), *(len(row[3][i]) for row in rows)) + 3 for i, title in enumerate(titles))
-    room = max(16, width - used - max(4, *(len(row[1]) for row in rows)) - 8)
-    table = make_table(" line", "source", *titles)
+        return Text("no line with memory accesses is known")
+    titles = ("line", "source", "access", "requests", "sectors/request", "wavefronts", "ways")
+    widths = [max(len(title), *(len(cells[i]) for _, cells in rows)) for i, title in enumerate(titles)]
+    room = max(16, width - 3 * 6 - 2 - sum(widths) + widths[1])
+    table = make_table(*titles)
     table.columns[0].justify = "right"
-    table.columns[1].justify = "left"
-    for bad, name, text, cells in rows:
+    table.columns[1].justify = table.columns[2].justify = "left"
+    for bad, (name, text, access, *cells) in rows:
         shown = text if len(text) <= room else text[: room - 1] + "…"
-        table.add_row(Text(("! " if bad else "") + name), Text(shown), *cells, style="red" if bad else "")
+        table.add_row(Text(("! " if bad else "  ") + name), Text(shown), access, *cells, style="red" if bad else "")
     return table
 
 
-def line_numbers(metrics: Mapping[str, Any], ideal: Mapping[str, Any]) -> tuple[float, str, float, str]:
-    """Requests, sectors a request with their ideal, wavefronts and ways of a source line."""
-    requests = sum(metrics.get(global_requests(op), 0) for op in ("ld", "st", "atom", "red"))
-    sectors = sum(metrics.get(global_sectors(op), 0) for op in ("ld", "st", "atom", "red"))
-    least = [ideal[global_sectors(op)] for op in ("ld", "st", "atom", "red") if global_sectors(op) in ideal]
-    text = ""
-    if requests:
-        text = number(sectors / requests, 4)
-        if least and sum(least):
-            text += f" ({number(sum(least) / requests, 4)})"
-    wavefronts = sum(metrics.get(shared_wavefronts(op), 0) for op in ("ld", "st"))
-    conflicts = sum(metrics.get(shared_conflicts(op), 0) for op in ("ld", "st"))
-    ways = number(wavefronts / (wavefronts - conflicts)) if wavefronts > conflicts else ""
-    return requests, text, wavefronts, ways
+def marks(result: Result) -> set[tuple[str, int, str]]:
+    """(file, line, access) of what warnings point at."""
+    return {(f["file"], f["line"], f["access"]) for f in result.findings if "line" in f and f["severity"] == "warning"}
+
+
+def line_rows(line: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str, str]]:
+    """Access, requests, sectors a request with their ideal, wavefronts and ways, for each kind of access of a line."""
+    metrics, ideal = line["metrics"], line.get("ideal", {})
+    for op, access in (("ld", "load"), ("st", "store"), ("atom", "atomic"), ("red", "reduction")):
+        requests, sectors = metrics.get(global_requests(op), 0), metrics.get(global_sectors(op), 0)
+        if requests:
+            least = ideal.get(global_sectors(op))
+            beside = f" ({number(least / requests, 4)})" if least else ""
+            yield access, count(requests), number(sectors / requests, 4) + beside, "", ""
+    for op, access in (("ld", "shared load"), ("st", "shared store"), ("atom", "shared atomic")):
+        wavefronts, conflicts = metrics.get(shared_wavefronts(op), 0), metrics.get(shared_conflicts(op), 0)
+        if wavefronts:
+            least = ideal.get(shared_wavefronts(op)) or wavefronts - conflicts
+            yield access, "", "", count(wavefronts), number(wavefronts / least) if least else "–"
+    for op, access in (("ld", "local load"), ("st", "local store")):
+        requests = metrics.get(f"l1tex__t_requests_pipe_lsu_mem_local_op_{op}.sum", 0)
+        if requests:
+            sectors = metrics.get(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{op}.sum", 0)
+            yield access, count(requests), number(sectors / requests, 4), "", ""
+
+
+def extent(sizes: Sequence[int]) -> str:
+    """A grid or block without its trailing ones: 128 x 128."""
+    kept = list(sizes)
+    while len(kept) > 1 and kept[-1] == 1:
+        kept.pop()
+    return " x ".join(map(str, kept))
 
 
 def _findings(result: Result) -> RenderableType:

@@ -14,7 +14,9 @@ from warpsim.text import (
     byte_count,
     count,
     duration,
-    line_numbers,
+    extent,
+    line_rows,
+    marks,
     number,
     percent,
     trust_notes,
@@ -130,8 +132,7 @@ def _head(result: Result) -> str:
         if row["requests"]:
             ideal = number(row["ideal_sectors_per_request"], 4)
             cards.append((number(row["sectors_per_request"], 4), f"sectors a {key} request, ideal {ideal}"))
-    shape = " x ".join(map(str, launch["grid"])), " x ".join(map(str, launch["block"]))
-    detail = f"grid {shape[0]}, block {shape[1]}, {launch.get('registers', '–')} registers"
+    detail = f"grid {extent(launch['grid'])}, block {extent(launch['block'])}, {launch.get('registers', '–')} registers"
     if launch.get("shared"):
         detail += f", {launch['shared']:,} B shared"
     if result.params:
@@ -216,17 +217,18 @@ def _levels(result: Result) -> str:
 
 
 def _source(result: Result) -> str:
-    marked = {(f["file"], f["line"]) for f in result.findings if "line" in f and f["severity"] == "warning"}
-    rows, marks = [], []
+    marked = marks(result)
+    rows, bad = [], []
     for line in sorted(result.lines, key=lambda x: (x["file"], x["line"])):
-        requests, sectors, wavefronts, ways = line_numbers(line["metrics"], line.get("ideal", {}))
-        if not requests and not wavefronts:
-            continue
-        text = f"<code>{html.escape(str(line.get('text', '')).strip())}</code>"
         place = f"{line['file']}:{line['line']}"
-        rows.append((place, text, count(requests) if requests else "", sectors, count(wavefronts or None), ways))
-        marks.append((line["file"], line["line"]) in marked)
-    return _table(("line", "source", "requests", "sectors/request (ideal)", "wavefronts", "ways"), rows, 2, marks)
+        text = f"<code>{html.escape(str(line.get('text', '')).strip())}</code>"
+        for access, *cells in line_rows(line):
+            rows.append((place, text, access, *cells))
+            bad.append((line["file"], line["line"], access) in marked)
+            place = text = ""
+    return _table(
+        ("line", "source", "access", "requests", "sectors/request (ideal)", "wavefronts", "ways"), rows, 3, bad
+    )
 
 
 def _littles_law(result: Result) -> str:
