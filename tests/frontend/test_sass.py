@@ -324,9 +324,11 @@ def test_shipped_listings_serve_where_nothing_can_compile(tmp_path, monkeypatch)
         {"source": FORMS, "entry": "tile", "arch": 90, "define": {"UNUSED": 3}},
     ]
     expected = [sass.load_program(**kernel) for kernel in kernels]
-    (tmp_path / "old-sm_90-0123456789abcdef.json").write_text("{}")
+    (tmp_path / "sm_90").mkdir()
+    (tmp_path / "sm_90" / "old-0123456789abcdef.json").write_text("{}")
     written = sass.ship(kernels, tmp_path)
-    assert sorted(tmp_path.iterdir()) == sorted(written)
+    assert sorted(tmp_path.glob("*/*")) == sorted(written)
+    assert len(written) == 3
     again = {path: path.read_bytes() for path in written}
     sass.ship(kernels, tmp_path)
     assert {path: path.read_bytes() for path in written} == again

@@ -14,16 +14,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from warpsim.errors import InputError, UnsupportedError
+from warpsim.errors import InputError, KernelError, UnsupportedError
 from warpsim.frontend import cache, nvrtc
 from warpsim.frontend.cubin import ADDRESS64, DEFAULT_STACK, Cubin
 from warpsim.frontend.lines import Row, line_table, user_rows
 from warpsim.frontend.operands import parse_guard, parse_operands
 from warpsim.frontend.program import Instruction, Parameter, Program
 
-__all__ = ["decode", "disassemble", "load_program", "program_from_cubin", "ship"]
+__all__ = ["decode", "disassemble", "disassembler", "load_program", "program_from_cubin", "ship"]
 
-FORMAT = 3  # of a listing; a change invalidates cached ones
+FORMAT = 4  # of a listing; a change invalidates cached ones
 RESERVED_SHARED = 1024  # bytes that sm_90 and later keep at the start of a CTA's shared memory and count in its section
 SHIPPED = Path(__file__).parent / "disassembly"
 
@@ -52,7 +52,7 @@ def load_program(
     except UnsupportedError:
         if shipped and not os.environ.get("WARPSIM_NO_SHIPPED"):
             key = nvrtc.source_key(source, entry, arch, std, options, define, filename)
-            for path in sorted(SHIPPED.glob(f"*-{key[:16]}.json")):
+            for path in sorted(SHIPPED.glob(f"sm_{arch}/*-{key[:16]}.json")):
                 return decode(json.loads(path.read_text()), entry, filename)
         raise
     return decode(disassemble(compiled.cubin, compiled.lowered, compiled.compiler), entry, filename)
@@ -72,24 +72,35 @@ def program_from_cubin(cubin: bytes, entry: str | None = None) -> Program:
     return decode(disassemble(cubin, found[0], compiler), entry or found[0], "")
 
 
-def ship(kernels: Iterable[Mapping[str, Any]], directory: Path = SHIPPED) -> list[Path]:
+def ship(kernels: Iterable[Mapping[str, Any]], directory: Path | None = None) -> list[Path]:
     """Write the listings of kernels, each given by `load_program`'s arguments, for use without a compiler.
 
-    Afterwards the directory holds these and no others.
+    A kernel that does not compile has none. Afterwards the directory holds these and no others.
     """
-    directory.mkdir(parents=True, exist_ok=True)
+    directory = directory or SHIPPED
     written = []
     for arguments in kernels:
         given = {"std": "c++17", "options": (), "define": None, "filename": nvrtc.MAIN, **arguments}
-        compiled = nvrtc.compile_cubin(**given)
+        try:
+            compiled = nvrtc.compile_cubin(**given)
+        except KernelError:
+            continue
         listing = disassemble(compiled.cubin, compiled.lowered, compiled.compiler)
         name = re.sub(r"\W+", "_", given["entry"]).strip("_")[:60]
-        path = directory / f"{name}-sm_{given['arch']}-{nvrtc.source_key(**given)[:16]}.json"
-        path.write_text(json.dumps(listing, indent=0, sort_keys=True) + "\n")
+        path = directory / f"sm_{given['arch']}" / f"{name}-{nvrtc.source_key(**given)[:16]}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_text(listing))
         written.append(path)
-    for path in set(directory.glob("*.json")).difference(written):
+    for path in set(directory.glob("sm_*/*.json")).difference(written):
         path.unlink()
     return written
+
+
+def _text(listing: Listing) -> str:
+    """A listing as JSON with a line for each field and for each instruction."""
+    fields = {key: json.dumps(value) for key, value in sorted(listing.items())}
+    fields["code"] = "[\n" + ",\n".join(json.dumps(text) for text in listing["code"]) + "\n]"
+    return "{\n" + ",\n".join(f"{json.dumps(key)}: {value}" for key, value in fields.items()) + "\n}\n"
 
 
 @lru_cache
@@ -223,7 +234,8 @@ def _listing(cubin: Cubin, document: list[Any], entry: str, table: tuple[list[st
     code = _code(function["sass-instructions"])
     functions = {name: offset // 16 for name, offset in cubin.functions(entry).items()}
     files, rows = table
-    lines = user_rows(rows.get(entry, ()), files, nvrtc.include_directories())
+    system = nvrtc.include_directories()
+    lines = user_rows(rows.get(entry, ()), files, system)
     info = cubin.kernel_info(entry)
     reserved = RESERVED_SHARED if arch >= 90 else 0
     content, starts = cubin.globals_()
@@ -249,7 +261,7 @@ def _listing(cubin: Cubin, document: list[Any], entry: str, table: tuple[list[st
         "code": code,
         "encodings": cubin.data(f".text.{entry}")[: 16 * len(code)].hex(),
         "lines": [(pc // 16, line, file) for pc, line, file in lines if pc < 16 * len(code)],
-        "files": [nvrtc.MAIN if os.path.basename(file) == nvrtc.MAIN else file for file in files],
+        "files": [_file_name(file, system) for file in files],
         "parameters": info.parameters,
         "parameter_base": info.parameter_base,
         "registers": info.registers,
@@ -265,6 +277,14 @@ def _listing(cubin: Cubin, document: list[Any], entry: str, table: tuple[list[st
         "functions": functions,
         "branch_targets": {pc // 16: [t // 16 for t in targets] for pc, targets in info.branch_targets.items()},
     }
+
+
+def _file_name(path: str, system: Iterable[str]) -> str:
+    """What lines call a source file: the main one plain, a CUDA header as it is included, others by path."""
+    if os.path.basename(path) == nvrtc.MAIN:
+        return nvrtc.MAIN
+    inside = [os.path.relpath(path, place) for place in system if path.startswith(os.path.join(place, ""))]
+    return min(inside, key=len) if inside else path
 
 
 def _code(instructions: list[dict[str, Any]]) -> list[str]:
