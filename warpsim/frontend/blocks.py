@@ -461,6 +461,7 @@ class _Builder:
         self.next = n + 1
         for k in range(first, first + count):
             i = self.program.instructions[k]
+            e.lanes = 32  # the rule of a uniform instruction leaves 1
             if fp_kind(i) and i.guard is not None:
                 self.guarded_fp.add(i.index)
                 self.bump(b.inttoptr(self.word(mem.C_FP_LANES), POINTER), i.index, self.popcount(e.lane_word(e.guard_mask(i))))
