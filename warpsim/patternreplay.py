@@ -97,8 +97,6 @@ def measure(
     try:
         for (op, space), members in groups.items():
             names = metrics_of(op, space)
-            size = TABLE - 1 if counters == "cupti" else 64
-            chunks = [members[i : i + size] for i in range(0, len(members), size)]
             started = time.monotonic()
             profiler: RangeProfiler | None = None
             if counters == "cupti":
@@ -107,6 +105,8 @@ def measure(
                 except UnsupportedError as error:
                     say(f"{error}; using Nsight Compute")
                     counters = "ncu"
+            size = TABLE - 1 if profiler is not None else 64
+            chunks = [members[i : i + size] for i in range(0, len(members), size)]
             try:
                 for chunk in chunks:
                     if limit is not None and time.monotonic() - began > limit:

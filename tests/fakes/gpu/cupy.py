@@ -13,6 +13,8 @@ import numpy as np
 __version__ = "14.2.0-fake"
 _blocks: dict[int, object] = {}
 log: list[str] = []
+launches: list[tuple[str, tuple, tuple[int, ...]]] = []
+constant: dict[str, int] = {}
 
 
 class CompileException(Exception):
@@ -51,6 +53,9 @@ class _Kernel:
     def __call__(self, grid: tuple, block: tuple, arguments: tuple, shared_mem: int = 0) -> None:
         assert all(isinstance(a, np.unsignedinteger) for a in arguments)
         log.append(f"launch {self.name} {grid} {block} {shared_mem}")
+        launches.append((self.name, grid, tuple(int(a) for a in arguments)))
+        if self.name == "replay":
+            return
         if self.name == "faulty":
             raise RuntimeError("cudaErrorIllegalAddress: an illegal memory access was encountered")
         source, target, count = (int(a) for a in arguments)
@@ -58,7 +63,7 @@ class _Kernel:
 
 
 class RawModule:
-    def __init__(self, code: str, options: tuple[str, ...], name_expressions: list[str] | None) -> None:
+    def __init__(self, code: str, options: tuple[str, ...], name_expressions: list[str] | None = None) -> None:
         self.code, self.options, self.names = code, options, name_expressions
 
     def get_function(self, entry: str) -> _Kernel:
@@ -66,6 +71,10 @@ class RawModule:
         if entry == "rejected":
             raise CompileException('kern.cu(3): error: identifier "x" is undefined\n1 error detected')
         return _Kernel(entry, self.options)
+
+
+    def get_global(self, name: str) -> SimpleNamespace:
+        return SimpleNamespace(ptr=constant.setdefault(name, _malloc(1 << 16)))
 
 
 class _Event:
@@ -114,7 +123,10 @@ cuda = SimpleNamespace(
         profilerStart=lambda: log.append("profiler on"),
         profilerStop=lambda: log.append("profiler off"),
     ),
-    driver=SimpleNamespace(occupancyMaxActiveBlocksPerMultiprocessor=lambda pointer, threads, shared: 16),
+    driver=SimpleNamespace(
+        occupancyMaxActiveBlocksPerMultiprocessor=lambda pointer, threads, shared: 16,
+        ctxGetCurrent=lambda: 1,
+    ),
     nvrtc=SimpleNamespace(getVersion=lambda: (13, 0)),
     Event=_Event,
     Stream=_Stream,
