@@ -9,6 +9,16 @@ __global__ void missing_sync(const float* __restrict__ in, float* __restrict__ o
   out[threadIdx.x] = tile[255 - threadIdx.x];
 }
 
+// The barrier before the tile is written again is missing: a fast warp overwrites what a slow one reads.
+__global__ void missing_second_sync(const float* __restrict__ in, float* __restrict__ out) {
+  __shared__ float tile[256];
+  for (int step = 0; step < 2; ++step) {
+    tile[threadIdx.x] = in[256 * step + threadIdx.x];
+    __syncthreads();
+    out[256 * step + threadIdx.x] = tile[255 - threadIdx.x];
+  }
+}
+
 // Only the first half of the tile is ever written.
 __global__ void shared_unwritten(const float* __restrict__ in, float* __restrict__ out) {
   __shared__ float tile[256];

@@ -31,8 +31,9 @@ def message(name: str) -> str:
 @pytest.mark.parametrize(
     ("name", "words", "where"),
     [
-        ("missing_sync", r"race|barrier", None),
-        ("shared_unwritten", r"never written|not written|unwritten", "out[threadIdx.x] = tile[threadIdx.x];"),
+        ("missing_sync", r"without a barrier", None),
+        ("missing_second_sync", r"race on shared memory", None),
+        ("shared_unwritten", r"never written", "out[threadIdx.x] = tile[threadIdx.x];"),
         ("out_of_bounds", r"out of bounds", None),
         ("misaligned_float4", r"misaligned", "reinterpret_cast<const float4*>"),
         ("opaque_address", r"'?where'?", "out[i] = in[place];"),

@@ -65,7 +65,7 @@ def explain(executor: Executor) -> KernelError:
     if kind == mem.SHARED_BOUNDS:
         return KernelError(f"{kernel}: shared memory out of bounds: {extra} bytes at offset {address}, the CTA has {size}, at {where}, {thread}")
     if kind == mem.SHARED_UNWRITTEN:
-        return KernelError(f"{kernel}: shared memory read at offset {address} that this CTA never wrote, at {where}, {thread}")
+        return KernelError(f"{kernel}: shared memory read at offset {address} that was never written, or by another warp without a barrier (__syncthreads) between, at {where}, {thread}")
     if kind == mem.SHARED_RACE:
         return KernelError(
             f"{kernel}: race on shared memory at offset {address}: another warp accessed it without a barrier (__syncthreads) between, at {where}, {thread}"
