@@ -372,7 +372,7 @@ def many_shared_requests(
 @functools.cache
 def compiled() -> SimpleNamespace:
     """The same functions compiled by numba: on int64 arrays (`lines`: uint64), `bank_masks` int64 as well."""
-    import numba
+    from warpsim.compilation import njit
 
     functions = (
         tag_bank, _find, _most_in_a_bank, global_request, atomic_request, shared_request, many_requests,
@@ -382,5 +382,5 @@ def compiled() -> SimpleNamespace:
     for function in functions:
         copy = FunctionType(function.__code__, names, function.__name__)
         copy.__module__ = __name__
-        names[function.__name__] = numba.njit(cache=True, nogil=True)(copy)
+        names[function.__name__] = njit(copy, nogil=True)
     return SimpleNamespace(**{function.__name__: names[function.__name__] for function in functions})

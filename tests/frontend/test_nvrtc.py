@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from warpsim.errors import InputError, KernelError, UnsupportedError
-from warpsim.frontend import cache, nvrtc
+from warpsim import cache
+from warpsim.frontend import nvrtc
 from warpsim.frontend.cubin import Cubin
 
 pytest.importorskip("cuda.bindings.nvrtc")

@@ -8,8 +8,9 @@ own BSYNC, which the counters count. Native code handles the common cases itself
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, cfunc, njit, types
+from numba import carray, types
 
+from warpsim.compilation import cfunc, njit
 from warpsim.frontend.memory import BAD_TARGET, C_LEADERS, C_STATE, C_STATE_STRIDE, DEADLOCK, fail, i32, i64
 
 # State of a warp, in 32-bit words; what follows HEADER depends on the kernel.
@@ -108,7 +109,7 @@ def _arrive(context, row, s, resume, mask, barrier, required):  # type: ignore[n
     return _next(context, row, s)
 
 
-@cfunc(types.int64(types.int64, types.int64, types.int64, types.int64, types.int32, types.CPointer(types.int64)), cache=True)
+@cfunc(types.int64(types.int64, types.int64, types.int64, types.int64, types.int32, types.CPointer(types.int64)))
 def diverge(context, row, kind, argument, mask, targets):  # type: ignore[no-untyped-def]
     """Choose the split to run next, into the warp's PC and ACTIVE; 0, or 1 for an error.
 

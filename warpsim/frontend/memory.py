@@ -8,9 +8,10 @@ A call returns 0, or 1 after writing an error record (`E_*`).
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, cfunc, njit, types
+from numba import carray, types
 from numba.extending import intrinsic
 
+from warpsim.compilation import cfunc, njit
 from warpsim.coalescing import LDMATRIX_X1, LDMATRIX_X2, LDMATRIX_X4, LINES, LOAD, OUT, SCRATCH, SHARED_ATOMIC, STORE, compiled
 
 _rules = compiled()
@@ -890,7 +891,7 @@ _ACCESS = types.int64(
 )  # fmt: skip
 
 
-@cfunc(_ACCESS, cache=True)
+@cfunc(_ACCESS)
 def access(context, row, number, addresses, active, unknown_address, data, unknown):  # type: ignore[no-untyped-def]
     """One warp instruction to memory.
 

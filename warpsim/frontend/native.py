@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 
 import llvmlite
 import llvmlite.binding as llvm
 
-from warpsim.frontend import cache
+from warpsim import cache
 
 __all__ = ["compile_native"]
 
@@ -27,6 +28,13 @@ def _target() -> tuple[llvm.TargetMachine, str]:
     return target.create_target_machine(cpu=cpu, features=flat, opt=2), f"{llvmlite.__version__} {cpu} {flat}"
 
 
+@functools.cache
+def _sources() -> str:
+    """A digest of what emits code, so that an upgrade or an edit never meets stale object code."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return cache.digest(*(f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files))
+
+
 def _optimised(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     module = llvm.parse_assembly(text)
     module.verify()
@@ -40,7 +48,7 @@ def _optimised(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
 def compile_native(make_ir: functools.partial[str], key: str, name: str) -> int:
     """Address of function `name` of the IR that `make_ir()` gives, cached under `key` for this processor."""
     machine, host = _target()
-    file = "native-" + cache.digest(key, host)
+    file = "native-" + cache.digest(key, host, _sources())
     stored = cache.read(file)
     if stored is None:
         module = _optimised(make_ir(), machine)

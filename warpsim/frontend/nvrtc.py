@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from warpsim.errors import InputError, KernelError, UnsupportedError
-from warpsim.frontend import cache
+from warpsim import cache
 
 __all__ = [
     "HEADERS",

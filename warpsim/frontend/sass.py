@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from warpsim.errors import InputError, KernelError, UnsupportedError
-from warpsim.frontend import cache, nvrtc
+from warpsim import cache
+from warpsim.frontend import nvrtc
 from warpsim.frontend.cubin import ADDRESS64, DEFAULT_STACK, Cubin
 from warpsim.frontend.lines import Row, line_table, user_rows
 from warpsim.frontend.operands import parse_guard, parse_operands

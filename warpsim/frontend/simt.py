@@ -16,10 +16,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import carray, njit, types
+from numba import carray, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from warpsim.compilation import njit
 from warpsim.errors import KernelError
 from warpsim.frontend import blocks, memory as mem
 from warpsim.frontend import divergence as dv
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Executor"]
 
-VERSION = "3"  # of the emitted code; a change invalidates cached native code
 BUDGET = 1 << 31  # warp instructions a warp may execute before the kernel counts as endless
 GLOBALS_ADDRESS = 0x7E00_0000_0000  # of __device__ variables
 SHARED_WINDOW, LOCAL_WINDOW = 0x10000, 0x10001  # high words of generic addresses
@@ -62,7 +62,7 @@ def _call(typingctx, function, context, row):  # type: ignore[no-untyped-def]
     return signature, codegen
 
 
-@njit(cache=True)
+@njit
 def _begin(c, cta, slot):  # type: ignore[no-untyped-def]
     """Put a CTA into a slot: registers known, rings empty, shared memory unwritten, the warps at instruction 0."""
     warps = c[mem.C_WARPS]
@@ -111,7 +111,7 @@ def _begin(c, cta, slot):  # type: ignore[no-untyped-def]
         arrivals[slot * 16 + k] = 0
 
 
-@njit(cache=True)
+@njit
 def _release(c, slot):  # type: ignore[no-untyped-def]
     """Open the CTA barriers that all the warps they wait for have reached; whether there was one."""
     warps = c[mem.C_WARPS]
@@ -153,7 +153,7 @@ def _release(c, slot):  # type: ignore[no-untyped-def]
     return opened
 
 
-@njit(cache=True)
+@njit
 def _advance(context, slot):  # type: ignore[no-untyped-def]
     """Run the CTA in a slot until it is done or its rings are full; 0, or 1 for an error."""
     c = carray(mem._pointer(context), _SIZE, np.int64)
@@ -194,7 +194,7 @@ def _advance(context, slot):  # type: ignore[no-untyped-def]
     return 0
 
 
-@njit(cache=True)
+@njit
 def _start(context, ctas, slots):  # type: ignore[no-untyped-def]
     c = carray(mem._pointer(context), _SIZE, np.int64)
     for k in range(len(ctas)):
@@ -204,7 +204,7 @@ def _start(context, ctas, slots):  # type: ignore[no-untyped-def]
     return 0
 
 
-@njit(cache=True)
+@njit
 def _refill(context, slots):  # type: ignore[no-untyped-def]
     for k in range(len(slots)):
         if _advance(context, slots[k]):
@@ -212,7 +212,7 @@ def _refill(context, slots):  # type: ignore[no-untyped-def]
     return 0
 
 
-@njit(cache=True)
+@njit
 def _count(context, first, last):  # type: ignore[no-untyped-def]
     c = carray(mem._pointer(context), _SIZE, np.int64)
     for cta in range(first, last):
@@ -250,7 +250,7 @@ class Executor:
         self.code = blocks.build(program)
         self.operations = self.code.operations
         self.block_first, self.block_count = self.code.block_first, self.code.block_count
-        entry = compile_native(partial(str, self.code.ir), VERSION + program.key, "run_warp")
+        entry = compile_native(partial(str, self.code.ir), program.key, "run_warp")
         self._hold: list[NDArray[np.generic]] = []
         self.context = np.zeros(_SIZE, np.int64)
         c = self.context
@@ -463,6 +463,12 @@ class Executor:
     def refill(self, slots: NDArray[np.int64]) -> None:
         """Go on with the CTAs in these slots until their rings are full or they are done."""
         self._settle(_refill(self.context.ctypes.data, np.asarray(slots, np.int64)))
+
+    def finish(self, slots: NDArray[np.int64], first: int) -> None:
+        """Without traces: run the CTAs in these slots to their ends, then CTAs `first` and on."""
+        self.context[mem.C_TRACE] = 0
+        self.refill(slots)
+        self._settle(_count(self.context.ctypes.data, first, self.ctas))
 
     def run(self, first: int = 0, last: int | None = None) -> None:
         """Execute CTAs `first` to `last` - 1 (all) for their counts and data, without traces."""

@@ -7,6 +7,9 @@ whole number of cycles stay exact and deterministic. Messages live in one array;
 from __future__ import annotations
 
 import numpy as np
+from warpsim.compilation import njit
+
+compiled = njit(error_model="numpy", nogil=True)
 
 TICK_BITS = 6
 TICK = 1 << TICK_BITS  # ticks of an SM cycle
@@ -148,3 +151,99 @@ OPS = np.dtype(
     ],
     align=True,
 )
+
+LANE = np.dtype(  # a scheduler: cycle from which it, and each of its slower pipes, is free
+    [("issue", np.int64), ("int", np.int64), ("fma", np.int64), ("fp64", np.int64), ("xu", np.int64)], align=True
+)
+
+BANK = np.dtype([("used", np.int32), ("unmarked", np.int32)], align=True)  # a set of L1
+
+GROUP = np.dtype(  # a group of asynchronous copies of a warp
+    [("time", np.int64), ("pending", np.int32), ("barrier", np.int32)], align=True
+)
+
+RETIREMENT = np.dtype([("time", np.int64), ("slot", np.int64)], align=True)
+
+STATISTICS = np.dtype(  # of an instruction index
+    [
+        ("l1_hits", np.int64),
+        ("l1_misses", np.int64),
+        ("l2_hits", np.int64),
+        ("l2_misses", np.int64),
+        ("stalls", np.int64),
+    ],
+    align=True,
+)
+
+BUCKET = np.dtype([("head", np.int32), ("tail", np.int32)], align=True)  # of the calendar
+
+ENTRY = np.dtype(  # a way of L2
+    [
+        ("line", np.int64),
+        ("state", np.int32),
+        ("waiting", np.int32),  # first message that waits for it
+        ("cover", np.int64),  # bytes written, 8 bits a sector
+    ],
+    align=True,
+)
+
+SET = np.dtype(  # of L2
+    [("hand", np.int32), ("clean_hand", np.int32), ("dirty", np.int32), ("victim", np.int32)], align=True
+)
+
+SLICE = np.dtype(
+    [
+        ("free", np.int64),  # ticks
+        ("busy", np.int64),
+        ("partial_head", np.int64),
+        ("partial_tail", np.int64),
+        ("partial", np.int64),  # sectors now partly written
+    ],
+    align=True,
+)
+
+CHANNEL = np.dtype(
+    [
+        ("free", np.int64),  # ticks
+        ("active", np.int64),  # from when a row may be activated
+        ("backlog", np.int64),  # ticks of writes that wait
+        ("drained", np.int64),
+        ("busy", np.int64),
+        ("turning", np.int64),
+    ],
+    align=True,
+)
+
+COMMAND = np.dtype(  # to DRAM
+    [
+        ("time", np.int64),
+        ("line", np.int64),
+        ("message", np.int32),
+        ("channel", np.int32),
+        ("kind", np.int32),
+        ("mask", np.int32),
+    ],
+    align=True,
+)
+
+TOTALS = np.dtype(
+    [
+        ("retired", np.int64),  # in this window
+        ("commands", np.int64),  # in this window
+        ("fault", np.int64),
+        ("l2_sectors", np.int64),
+        ("l2_hits", np.int64),
+        ("l2_misses", np.int64),
+        ("dram_read", np.int64),
+        ("dram_written", np.int64),
+        ("activations", np.int64),
+        ("fills", np.int64),
+    ],
+    align=True,
+)
+
+
+@compiled
+def sectors_of(mask):  # type: ignore[no-untyped-def]
+    """Sectors in a mask of four bits."""
+    return (0x4332322132212110 >> (mask * 4)) & 15
