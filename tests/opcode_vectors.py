@@ -2,9 +2,10 @@
 
     python tests/opcode_vectors.py tests/data/opcodes-h200.json
 
-runs them with CuPy and writes the recording that `test_opcode_vectors.py` compares the executor with. Three words go in,
-eight come out; a third of the operands are special: zeros, ones, extremes, infinities, NaNs, denormals, small integers.
+runs them with CuPy and writes the recording that `test_opcode_vectors.py` compares the executor with. Three words go
+in, eight come out; a third of the operands are special: zeros, extremes, infinities, NaNs, denormals, small integers.
 """
+# ruff: noqa: E501
 
 from __future__ import annotations
 
@@ -47,9 +48,13 @@ def operands(name: str) -> NDArray[np.uint32]:
     small = rng.integers(-40, 41, shape).astype(np.int32).view(np.uint32)
     ordinary = (rng.standard_normal(shape) * 10.0 ** rng.integers(-3, 6, shape)).astype(np.float32).view(np.uint32)
     if name.startswith("double"):  # ordinary doubles need an ordinary upper word; each word is one once
-        ordinary = np.where(rng.random(shape) < 0.8, (ordinary & np.uint32(0x803FFFFF)) | np.uint32(0x3FC00000), ordinary)
+        ordinary = np.where(
+            rng.random(shape) < 0.8, (ordinary & np.uint32(0x803FFFFF)) | np.uint32(0x3FC00000), ordinary
+        )
     if name.startswith("half"):
-        halves = (rng.standard_normal((3, 2 * THREADS)) * 10.0 ** rng.integers(-3, 4, (3, 2 * THREADS))).astype(np.float16)
+        halves = (rng.standard_normal((3, 2 * THREADS)) * 10.0 ** rng.integers(-3, 4, (3, 2 * THREADS))).astype(
+            np.float16
+        )
         ordinary = halves.view(np.uint32)
     which = rng.integers(0, 6, shape)
     return np.choose(which, [anything, anything, special, special, small, ordinary])

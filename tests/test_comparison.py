@@ -1,4 +1,5 @@
 """Verdicts follow the tolerances, what one side lacks is a failure, and the summary counts what it says."""
+# ruff: noqa: E501
 
 from __future__ import annotations
 

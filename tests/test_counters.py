@@ -1,4 +1,5 @@
 """The parser reads what ncu prints, and a machine without counters gives one clear line."""
+# ruff: noqa: E501
 
 from __future__ import annotations
 
@@ -123,7 +124,7 @@ def test_what_ncu_cannot_do_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, message: str
 ) -> None:
     fake_ncu(tmp_path, monkeypatch, body + "\n")
-    with pytest.raises(counters.CountersUnavailable, match=message) as caught:
+    with pytest.raises(counters.CountersUnavailableError, match=message) as caught:
         counters.collect(["worker"])
     assert "\n" not in str(caught.value)
 
@@ -131,5 +132,5 @@ def test_what_ncu_cannot_do_is_one_line(
 def test_missing_ncu_says_where_it_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(Path, "exists", lambda _: False)
-    with pytest.raises(counters.CountersUnavailable, match="install NVIDIA Nsight Compute"):
+    with pytest.raises(counters.CountersUnavailableError, match="install NVIDIA Nsight Compute"):
         counters.find_ncu()

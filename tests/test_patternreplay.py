@@ -44,7 +44,8 @@ class RuleProfiler:
         for _, _, (first, number, zero, sink) in done:
             assert (zero, sink) == (0, 0)
             sectors = sum(
-                int(table[p]["repeat"]) * len({a // 32 for a in lanes(table[p], 0)}) for p in range(first, first + number)
+                int(table[p]["repeat"]) * len({a // 32 for a in lanes(table[p], 0)})
+                for p in range(first, first + number)
             )
             rows.append([float(sectors + 5)] * len(self.metrics))
         RuleProfiler.measured += count
@@ -131,9 +132,7 @@ def test_many_patterns_in_one_launch_give_the_sum_over_repeats(cupy: Any) -> Non
     made = random_patterns("load", "global", 4, 20)
     replay = patternreplay.PatternReplay()
     (total,) = patternreplay.totals(replay, made, range(1, 21), ["x"])
-    sectors = [
-        len({(replay.arena + a) // 32 for a, on in zip(p.addresses, p.active, strict=True) if on}) for p in made
-    ]
+    sectors = [len({(replay.arena + a) // 32 for a, on in zip(p.addresses, p.active, strict=True) if on}) for p in made]
     assert total - 5 == sum(n * s for n, s in zip(range(1, 21), sectors, strict=True))
     assert cupy.launches[-1][1] == (20,)
 
@@ -146,7 +145,10 @@ def test_a_pattern_beyond_the_arena_is_refused(cupy: Any) -> None:
 
 def test_the_command_appends_what_it_measured(cupy: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path / "in.jsonl", [{"tag": 7, **p.to_dict()} for p in random_patterns("load", "global", 4, 3)])
-    assert patternreplay.main([str(tmp_path / "out.jsonl"), "--patterns", str(tmp_path / "in.jsonl"), "--random", "2"]) == 0
+    assert (
+        patternreplay.main([str(tmp_path / "out.jsonl"), "--patterns", str(tmp_path / "in.jsonl"), "--random", "2"])
+        == 0
+    )
     rows = [json.loads(x) for x in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert len(rows) == 3 + 2 * len(CELLS)
     assert [r["tag"] for r in rows if "tag" in r] == [7, 7, 7]

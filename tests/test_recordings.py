@@ -1,4 +1,5 @@
 """Recordings are written launch by launch, survive faults, say when they are stale, and need a GPU to be made."""
+# ruff: noqa: E501
 
 from __future__ import annotations
 

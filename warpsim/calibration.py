@@ -1,9 +1,9 @@
 """`warpsim calibrate`: measure a GPU with kernels/calibrate.cu and write a profile with what was found.
 
-Latencies by pointer chases, bandwidths and rates by CUDA events, cache behaviour, granules and unit counts by hardware counters (left
-out where counters may not be read). The profile is the text of the one it starts from, with each measured figure
-replaced and its source naming kernel and date; figures that cannot be measured so keep their source, or become
-`assumed` when the GPU is another than the starting profile's.
+Latencies by pointer chases, bandwidths and rates by CUDA events, cache behaviour, granules and unit counts by
+hardware counters (left out where counters may not be read). The profile is the text of the one it starts from, with
+each measured figure replaced and its source naming kernel and date; figures that cannot be measured so keep their
+source, or become `assumed` when the GPU is another than the starting profile's.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -298,9 +299,8 @@ def _l1_capacity(b: _Bench) -> Iterator[Measured]:
     hit, miss = (f"l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_{x}.sum" for x in ("hit", "miss"))
     for size in (128, 192, 208, 216, 224, 232, 240, 256, 320):
         n = size * 1024 // 16
-        row = b.counters(
-            lambda n=n: b.run("read_l1", b.sms, 512, np.uint64(b.data), b.sink, np.int32(n), np.int32(20)), [hit, miss]
-        )[0]  # type: ignore[misc]
+        read = partial(b.run, "read_l1", b.sms, 512, np.uint64(b.data), b.sink, np.int32(n), np.int32(20))
+        row = b.counters(read, [hit, miss])[0]
         yield Measured(
             f"L1 hit rate, {size} KB an SM",
             round(row[hit] / max(row[hit] + row[miss], 1), 4),
@@ -314,10 +314,8 @@ def _granule(b: _Bench) -> Iterator[Measured]:
     n = 1 << 18
     for stride in (64, 128, 256, 4096):
         b.flush()
-        row = b.counters(
-            lambda s=stride: b.run("sparse", n // 256, 256, np.uint64(b.data), b.sink, np.int64(s), np.int32(n)),
-            metrics,
-        )[0]  # type: ignore[misc]
+        read = partial(b.run, "sparse", n // 256, 256, np.uint64(b.data), b.sink, np.int64(stride), np.int32(n))
+        row = b.counters(read, metrics)[0]
         granule = 32 * row[metrics[0]] / n
         key = "l2.fetch_bytes" if stride == 4096 else ""
         value = int(2 ** round(np.log2(max(granule, 1)))) if key else round(granule, 1)
@@ -332,8 +330,12 @@ def _granule(b: _Bench) -> Iterator[Measured]:
 
 def _launches(b: _Bench) -> Iterator[Measured]:
     nowhere = np.uint64(0)
-    times = [r["gpu__time_duration.sum"] for r in b.counters(
-        lambda: [b.run("nothing", 1, 32, nowhere) for _ in range(5)] and None, ["gpu__time_duration.sum"], 5)]  # fmt: skip
+
+    def five() -> None:
+        for _ in range(5):
+            b.run("nothing", 1, 32, nowhere)
+
+    times = [row["gpu__time_duration.sum"] for row in b.counters(five, ["gpu__time_duration.sum"], 5)]
     yield Measured(
         "fixed time of a kernel",
         round(float(np.median(times))),
@@ -362,10 +364,7 @@ def _in_flight(b: _Bench) -> Iterator[Measured]:
         for warps in (4, 8, 16, 32, 64):
             block = min(32 * warps, 512)
             ctas = b.sms * 32 * warps // block
-            t = b.seconds(
-                lambda l=loads, c=ctas, k=block: b.run(f"in_flight<{l}>", c, k, np.uint64(b.data), b.sink, np.int64(n)),
-                3,
-            )  # type: ignore[misc]
+            t = b.seconds(partial(b.run, f"in_flight<{loads}>", ctas, block, np.uint64(b.data), b.sink, np.int64(n)), 3)
             flight = warps * 32 * 4 * loads
             yield Measured(
                 f"bandwidth with {warps} warps an SM, {loads} loads each",

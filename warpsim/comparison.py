@@ -1,17 +1,19 @@
 """Prediction and hardware side by side: one row a metric with its error and a verdict against its tolerance.
 
-`compare` takes two Results. Counters that follow from the program (requests, sectors, executed instructions) must be equal;
-those of a pipeline stage must be equal for a warp that runs alone and are a lower bound under load; the others have a
-tolerance in `TOLERANCES`. A required metric that one side lacks is a failure.
+`compare` takes two Results. Counters that follow from the program (requests, sectors, executed instructions) must be
+equal; those of a pipeline stage must be equal for a warp that runs alone and are a lower bound under load; the others
+have a tolerance in `TOLERANCES`. A required metric that one side lacks is a failure.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from warpsim.errors import InputError, UnsupportedError, WarpsimError
 from warpsim.metrics import METRICS, REQUIRED, Metric
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TOLERANCES", "Comparison", "Row", "Tolerance", "compare", "compare_scenarios", "document", "failures", "render",
-    "report_result", "summarize", "text",
+    "compare_outputs", "report_result", "summarize", "text",
 ]  # fmt: skip
 
 TIME = "gpu__time_duration.sum"
@@ -134,13 +136,8 @@ class Comparison:
 def compare(predicted: Result, measured: Result) -> Comparison:
     """Put two Results of the same launch side by side."""
     alone = _single_warp(measured.launch or predicted.launch)
-    loose = bool(predicted.uncertainty.get("counts")) or (
-        predicted.coverage.get("ctas") != predicted.coverage.get("of")
-    )
     names = [n for n in METRICS if n in REQUIRED or n in predicted.metrics or n in measured.metrics]
-    rows = [
-        _row(METRICS[n], predicted.metrics.get(n), measured.metrics.get(n), alone, n in REQUIRED, loose) for n in names
-    ]
+    rows = [_row(METRICS[n], predicted.metrics.get(n), measured.metrics.get(n), alone, n in REQUIRED) for n in names]
     for name, (hit, miss) in _HITS.items():
         rates = [_rate(side.metrics.get(hit), side.metrics.get(miss)) for side in (predicted, measured)]
         if rates[0] is not None and rates[1] is not None:
@@ -149,31 +146,27 @@ def compare(predicted: Result, measured: Result) -> Comparison:
     if measured.recording.get("noisy"):
         notes.append("measured time and cycles come from passes that disagree by more than 5 %")
     if predicted.launch.get("registers") != measured.launch.get("registers") and measured.launch.get("registers"):
-        notes.append(
-            f"other code: {predicted.launch.get('registers')} registers predicted, {measured.launch['registers']} on the GPU"
-        )
+        before, after = predicted.launch.get("registers"), measured.launch["registers"]
+        notes.append(f"other code: {before} registers predicted, {after} on the GPU")
     if str(measured.recording.get("counters", "")).startswith("none"):
-        notes.append(
-            f"no counters in the measurement ({measured.recording['counters'].removeprefix('none: ')}); its time is by CUDA events"
-        )
-    if loose:
-        notes.append(
-            f"{predicted.coverage.get('ctas')} of {predicted.coverage.get('of')} CTAs simulated: counts are extrapolated"
-        )
+        why = measured.recording["counters"].removeprefix("none: ")
+        notes.append(f"no counters in the measurement ({why}); its time is by CUDA events")
+    if predicted.coverage.get("ctas") != predicted.coverage.get("of"):
+        notes.append(f"time extrapolated from {predicted.coverage.get('ctas')} of {predicted.coverage.get('of')} CTAs")
     return Comparison(
         predicted.scenario, measured.gpu, dict(measured.params or predicted.params), tuple(rows), tuple(notes)
     )
 
 
 def _single_warp(launch: Mapping[str, Any]) -> bool:
-    return math.prod(launch.get("grid", (2,))) == 1 and math.prod(launch.get("block", (64,))) <= 32
+    return bool(math.prod(launch.get("grid", (2,))) == 1 and math.prod(launch.get("block", (64,))) <= 32)
 
 
 def _rate(hit: float | None, miss: float | None) -> float | None:
     return None if hit is None or miss is None or hit + miss == 0 else 100 * hit / (hit + miss)
 
 
-def _row(metric: Metric, a: float | None, b: float | None, alone: bool, required: bool, loose: bool) -> Row:
+def _row(metric: Metric, a: float | None, b: float | None, alone: bool, required: bool) -> Row:
     name, unit = metric.name, metric.unit
     if a is None or b is None:
         # an optional metric absent on one side is zero there: it is kept only where a kernel has such accesses
@@ -187,8 +180,6 @@ def _row(metric: Metric, a: float | None, b: float | None, alone: bool, required
     if metric.agreement == "isolated" and not alone:
         verdict = "equal" if a == b else "bound" if a <= b * 1.001 else "off"
         return Row(name, unit, a, b, _relative(a, b), "at most", verdict)
-    if loose:
-        return _judge(name, unit, a, b, Tolerance(0.001, 1))
     return Row(name, unit, a, b, _relative(a, b), "equal", "equal" if a == b else "off")
 
 
@@ -260,8 +251,8 @@ def _gpu_here() -> bool:
 
 
 def _against_recordings(
-    loaded: Sequence[Scenario], gpu: str | None, params: Mapping[str, Any] | None, exact: bool | None, root: Path | None,
-    every: bool, say: Callable[[str], None],
+    loaded: Sequence[Scenario], gpu: str | None, params: Mapping[str, Any] | None, exact: bool | None,
+    root: Path | None, every: bool, say: Callable[[str], None],
 ) -> list[Comparison]:  # fmt: skip
     from warpsim.gpu import load_gpu
     from warpsim.recordings import find, stale
@@ -276,11 +267,15 @@ def _against_recordings(
                 say(f"{scenario.name}: not recorded on {name}")
                 continue
             raise InputError(
-                f"{scenario.name}: no recording on {name} with these parameters; `warpsim record {scenario.name}` makes one on a GPU"
+                f"{scenario.name}: no recording on {name} with these parameters; "
+                f"`warpsim record {scenario.name}` makes one on a GPU"
             )
         comparison = _predict_and_compare(scenario, measured, name, params, exact)
         if stale(measured, launch):
-            why = f"the recording of {measured.recording.get('date')} is stale: scenario or kernel changed since; `warpsim record {scenario.name}`"
+            date = measured.recording.get("date")
+            why = (
+                f"the recording of {date} is stale: scenario or kernel changed since; `warpsim record {scenario.name}`"
+            )
             comparison = Comparison(
                 comparison.scenario, name, comparison.params, comparison.rows, (*comparison.notes, why), why
             )
@@ -336,7 +331,8 @@ def report_result(launch: Launch, path: Path, gpu: str) -> Result:
     if not same:
         shapes = ", ".join(f"{p.grid} x {p.block}" for p in named[:3])
         raise InputError(
-            f"{path}: '{stem}' ran there with grid x block {shapes}, the scenario has {launch.grid} x {launch.block}: use --set"
+            f"{path}: '{stem}' ran there with grid x block {shapes}, "
+            f"the scenario has {launch.grid} x {launch.block}: use --set"
         )
     chosen: Profiled = same[0]
     metrics = {
@@ -352,7 +348,10 @@ def report_result(launch: Launch, path: Path, gpu: str) -> Result:
     metrics = {n: v for n, v in metrics.items() if n in REQUIRED or (n in METRICS and not METRICS[n].derived)}
     return build_result(
         scenario=launch.name, kernel=launch.entry, source="measured", gpu=gpu_facts(load_gpu(gpu)),
-        launch={"grid": list(launch.grid), "block": list(launch.block), "registers": 0, "shared": launch.dynamic_shared, "ctas_per_sm": 0},
+        launch={
+            "grid": list(launch.grid), "block": list(launch.block), "registers": 0, "shared": launch.dynamic_shared,
+            "ctas_per_sm": 0,
+        },
         metrics=metrics, extra={}, params=launch.params, recording={"counters": f"report {path.name}"},
     )  # fmt: skip
 
@@ -360,14 +359,52 @@ def report_result(launch: Launch, path: Path, gpu: str) -> Result:
 def _predict_and_compare(
     scenario: Scenario, measured: Result, gpu: str, params: Mapping[str, Any] | None, exact: bool | None
 ) -> Comparison:
-    from warpsim.simulator import simulate
+    from warpsim.simulator import simulate_bound
 
     addresses = {str(b["name"]): int(b["address"]) for b in measured.buffers} or None
     try:
-        predicted = simulate(scenario, gpu=gpu, params=params, exact=exact, addresses=addresses)
+        launch = scenario.bind(params, addresses=addresses)
+        predicted = simulate_bound(launch, gpu=gpu, exact=exact)
     except WarpsimError as error:
         return Comparison(scenario.name, gpu, dict(params or {}), (), (), str(error))
-    return compare(predicted, measured)
+    comparison = compare(predicted, measured)
+    known = not predicted.derived.get("trust", {}).get("unknowns")
+    rows = compare_outputs(launch, measured.recording.get("samples", {})) if known else []
+    return replace(comparison, rows=(*comparison.rows, *rows))
+
+
+def compare_outputs(launch: Launch, samples: Mapping[str, Any]) -> list[Row]:
+    """Sampled elements after the launch, of buffers whose contents the simulator has: integers equal, floats to 1e-4.
+
+    Opaque buffers have no contents to compare. A row says how many of the samples agree.
+    """
+    rows = []
+    for buffer in launch.allocations:
+        taken = samples.get(buffer.name)
+        if taken is None or buffer.data is None:
+            continue
+        lanes = buffer.element.lanes
+        theirs = np.frombuffer(bytes.fromhex("".join(taken["hex"])), buffer.element.storage)
+        index = np.asarray(taken["index"])[:, None] * lanes + np.arange(lanes)
+        ours = np.asarray(buffer.data)[index.ravel()]
+        if ours.dtype.kind == "f":
+            with np.errstate(invalid="ignore"):
+                same = np.isclose(ours.astype(float), theirs.astype(float), rtol=1e-4, atol=1e-30, equal_nan=True)
+        else:
+            same = ours == theirs
+        agree, of = int(same.sum()), int(same.size)
+        rows.append(
+            Row(
+                f"output {buffer.name}",
+                "elements",
+                agree,
+                of,
+                _relative(agree, of),
+                "equal",
+                "equal" if agree == of else "off",
+            )
+        )
+    return rows
 
 
 def _short(comparison: Comparison) -> str:
@@ -418,7 +455,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def failures(comparisons: Sequence[Comparison], over: float | None = None) -> list[str]:
-    """Why a check fails, one line each: rows out of tolerance; with `over`, times off by more than that share instead."""
+    """Why a check fails, one line each: rows out of tolerance; with `over`, times off by more than that share."""
     lines = []
     for c in comparisons:
         if c.error:
@@ -431,7 +468,8 @@ def failures(comparisons: Sequence[Comparison], over: float | None = None) -> li
                 bad = row.error is None or abs(row.error) > over
             if bad:
                 lines.append(
-                    f"{c.scenario}: {row.metric} {_value(row.predicted)} predicted, {_value(row.measured)} measured ({row.verdict}, {row.tolerance})"
+                    f"{c.scenario}: {row.metric} {_value(row.predicted)} predicted, {_value(row.measured)} measured "
+                    f"({row.verdict}, {row.tolerance})"
                 )
     return lines
 
@@ -456,7 +494,7 @@ def _error(row: Row) -> str:
 
 
 def render(comparisons: Sequence[Comparison], *, verbose: bool = False) -> RenderableType:
-    """Tables for a terminal: one a scenario (rows without accesses on both sides only if `verbose`), then the summary."""
+    """Tables for a terminal: one a scenario (rows that are zero on both sides only if `verbose`), then the summary."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -512,7 +550,8 @@ def _summary_table(comparisons: Sequence[Comparison]) -> RenderableType:
     if s["missing"]:
         table.add_row("required metrics missing", str(s["missing"]))
     for key, label, scale, unit in (
-        ("time_error_mean", "time, mean absolute error", 100, "%"), ("time_error_median", "time, median absolute error", 100, "%"),
+        ("time_error_mean", "time, mean absolute error", 100, "%"),
+        ("time_error_median", "time, median absolute error", 100, "%"),
         ("l1_hit_points_mean", "L1 hit rate, mean absolute error", 1, "points"),
         ("l2_hit_points_mean", "L2 hit rate, mean absolute error", 1, "points"),
         ("dram_bytes_error_mean", "DRAM bytes, mean absolute error", 100, "%"),

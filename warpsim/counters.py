@@ -1,9 +1,8 @@
 """Nsight Compute as a subprocess, and its reports: kernel launches with their counters in base units.
 
 `collect` runs a command under ``ncu`` and returns one `Launch` for each kernel launched between cudaProfilerStart and
-cudaProfilerStop. `read_report` reads a CSV (wide or long page) or an .ncu-rep file of one's own. nsight-python was
-looked at for this: it profiles decorated functions and averages over runs, and wants ncu 2026.2; ncu-report reads .ncu-rep
-files and is used for that, if installed.
+cudaProfilerStop. `read_report` reads a CSV (wide or long page) or an .ncu-rep file of one's own; the latter needs the
+package ncu-report. nsight-python does not serve: it profiles decorated functions, averages over runs, wants ncu 2026.2.
 """
 
 from __future__ import annotations
@@ -21,23 +20,24 @@ from typing import Any
 from warpsim.errors import InputError, UnsupportedError
 from warpsim.metrics import OPTIONAL, REQUIRED
 
-__all__ = ["PROFILED", "CountersUnavailable", "Launch", "collect", "find_ncu", "parse", "read_report"]
+__all__ = ["PROFILED", "CountersUnavailableError", "Launch", "collect", "find_ncu", "parse", "read_report"]
 
 PROFILED: tuple[str, ...] = (*REQUIRED, *OPTIONAL)
 """Metrics asked for in a recording."""
 
 _UNITS = {
     "ns": 1.0, "nsecond": 1.0, "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6, "s": 1e9, "second": 1e9,
-    "byte": 1.0, "kbyte": 1e3, "mbyte": 1e6, "gbyte": 1e9, "tbyte": 1e12, "kibyte": 2.0**10, "mibyte": 2.0**20, "gibyte": 2.0**30,
+    "byte": 1.0, "kbyte": 1e3, "mbyte": 1e6, "gbyte": 1e9, "tbyte": 1e12,
+    "kibyte": 2.0**10, "mibyte": 2.0**20, "gibyte": 2.0**30,
 }  # fmt: skip
 _IDENTITY = {
     "ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Context", "Stream", "Block Size",
-    "Grid Size", "Device", "CC", "Section Name", "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg",
+    "Grid Size", "Device", "CC", "Section Name",
 }  # fmt: skip
 _MISSING = {"", "n/a", "nan", "-nan", "inf", "(!) n/a", "no data"}
 
 
-class CountersUnavailable(UnsupportedError):
+class CountersUnavailableError(UnsupportedError):
     """Hardware counters cannot be read here; times still can."""
 
 
@@ -62,7 +62,7 @@ def find_ncu() -> str:
         ):
             if root.exists():
                 return str(root)
-        raise CountersUnavailable(
+        raise CountersUnavailableError(
             "no counters: ncu is not on the PATH; install NVIDIA Nsight Compute. Times are still measured"
         )
     return found
@@ -95,19 +95,19 @@ def collect(
                 arguments, capture_output=True, text=True, errors="replace", timeout=timeout, check=False
             )
         except subprocess.TimeoutExpired:
-            raise CountersUnavailable(f"no counters: ncu did not finish within {timeout:g} s") from None
+            raise CountersUnavailableError(f"no counters: ncu did not finish within {timeout:g} s") from None
         text = log.read_text(errors="replace") if log.exists() else ""
     everything = f"{text}\n{done.stdout}\n{done.stderr}"
     if "ERR_NVGPUCTRPERM" in everything:
-        raise CountersUnavailable(
-            "no counters: the driver reserves them for the administrator (ERR_NVGPUCTRPERM); run as root, or load the nvidia "
-            "module with NVreg_RestrictProfilingToAdminUsers=0. Times are still measured"
+        raise CountersUnavailableError(
+            "no counters: the driver reserves them for the administrator (ERR_NVGPUCTRPERM); run as root, or load the "
+            "nvidia module with NVreg_RestrictProfilingToAdminUsers=0. Times are still measured"
         )
     launches = parse(text)
     if not launches:
         errors = [line for line in everything.splitlines() if "==ERROR==" in line or "Error" in line]
         detail = errors[0].strip() if errors else f"ncu ended with status {done.returncode}"
-        raise CountersUnavailable(f"no counters: {detail}")
+        raise CountersUnavailableError(f"no counters: {detail}")
     return launches
 
 
@@ -221,8 +221,8 @@ def _binary(file: Path) -> list[Launch]:
         import ncu_report
     except ImportError:
         raise UnsupportedError(
-            f"{file}: reading .ncu-rep files needs the package ncu-report (pip install ncu-report); or give the CSV that "
-            f"`ncu --import {file.name} --csv --page raw` prints"
+            f"{file}: reading .ncu-rep files needs the package ncu-report (pip install ncu-report); or give the CSV "
+            f"that `ncu --import {file.name} --csv --page raw` prints"
         ) from None
     try:
         report: Any = ncu_report.load_report(str(file))

@@ -1,8 +1,8 @@
 """Counters of single-warp patterns on a GPU: kernels/replay.cu, one launch a pattern, or hundreds in one.
 
-`measure` gives every pattern's own figures: in this process through CUPTI (hundreds of launches a second), else through Nsight
-Compute. `totals` runs many patterns in one launch, each `repeats` times, and gives the sums of their counters: with random
-repeats a wrong prediction of any of them shows.
+`measure` gives every pattern's own figures: in this process through CUPTI (hundreds of launches a second), else
+through Nsight Compute. `totals` runs many patterns in one launch, each `repeats` times, and gives the sums of their
+counters: with random repeats a wrong prediction of any of them shows.
 
     python -m warpsim.patternreplay OUT.jsonl --random 500 --patterns more.jsonl --limit 120
 """
@@ -87,7 +87,7 @@ def measure(
     limit: float | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(index, {"base": arena address, "measured": figures}) of patterns, grouped by operation; ends early after `limit` s."""
+    """(index, {"base": arena address, "measured": figures}) of patterns, by operation; ends early after `limit` s."""
     say = say or (lambda _: None)
     began = time.monotonic()
     groups: dict[tuple[str, str], list[int]] = {}
@@ -178,7 +178,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m warpsim.patternreplay", description=main.__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--random", type=int, default=0, help="random patterns of each operation and width")
-    parser.add_argument("--patterns", type=Path, action="append", default=[], help="JSON lines: op, space, width, addresses, active")
+    parser.add_argument(
+        "--patterns", type=Path, action="append", default=[], help="JSON lines: op, space, width, addresses, active"
+    )
     parser.add_argument("--reach", type=int, default=1 << 26, help="bytes over which random global patterns scatter")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--counters", choices=("cupti", "ncu"), default="cupti")

@@ -1,7 +1,7 @@
 """Single-warp access patterns as data: JSON lines, random ones, and the table that kernels/replay.cu reads.
 
-A pattern is what `warpsim.access` takes: `op`, `space`, `width`, 32 byte `addresses` (from the base of the arena or of the
-shared window) and `active` lanes. `METRICS` says which counters tell its sectors, tags and wavefronts.
+A pattern is what `warpsim.access` takes: `op`, `space`, `width`, 32 byte `addresses` (from the base of the arena or of
+the shared window) and `active` lanes. `metrics_of` says which counters tell its sectors, tags and wavefronts.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ class Pattern:
             raise InputError(f"{where}: {given} cannot be replayed; allowed: {', '.join(allowed)}")
         if len(self.addresses) != 32 or len(self.active) != 32:
             raise InputError(
-                f"{where}: 32 addresses and 32 active flags are needed, {len(self.addresses)} and {len(self.active)} given"
+                f"{where}: 32 addresses and 32 active flags are needed, "
+                f"{len(self.addresses)} and {len(self.active)} given"
             )
         lanes = [a for a, on in zip(self.addresses, self.active, strict=True) if on]
         if any(a < 0 for a in self.addresses):
@@ -120,7 +121,8 @@ def read(path: str | Path) -> Iterator[tuple[Pattern, dict[str, Any]]]:
             document = json.loads(line)
             pattern = Pattern(
                 document["op"], document["space"], int(document["width"]), tuple(int(a) for a in document["addresses"]),
-                tuple(bool(a) for a in document.get("active", [True] * 32)), document.get("kind", ""), document.get("name", ""),
+                tuple(bool(a) for a in document.get("active", [True] * 32)), document.get("kind", ""),
+                document.get("name", ""),
             )  # fmt: skip
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{where}: not a pattern ({error}); keys: op, space, width, addresses, active") from None

@@ -1,8 +1,8 @@
 """Measuring scenarios and keeping what a GPU said: `scenarios/recorded/<gpu>/<scenario>.json`.
 
-`measure` drives the worker processes of `warpsim.replayer`, in groups, and yields a measured Result (or the error) for each
-launch. `record` writes them. A recording carries driver, CUDA, clocks, date and a hash of everything that decides what runs;
-it is stale once that hash differs.
+`measure` drives the worker processes of `warpsim.replayer`, in groups, and yields a measured Result (or the error) for
+each launch. `record` writes them. A recording carries driver, CUDA, clocks, date and a hash of everything that decides
+what runs; it is stale once that hash differs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from warpsim.counters import PROFILED, CountersUnavailable, collect
+from warpsim.counters import PROFILED, CountersUnavailableError, collect
 from warpsim.errors import InputError, KernelError, WarpsimError
 from warpsim.launch import BufferArg, Launch
 from warpsim.library import folder as shipped
@@ -75,8 +75,8 @@ def record(
 ) -> Recorded:
     """Run scenarios (all shipped ones by default) on the GPU and write their recordings.
 
-    `folder` takes the place of ``scenarios/recorded``; `only_stale` leaves out what has a recording that still holds; after
-    `limit` seconds no further group is begun. Each file is written as soon as its group is measured.
+    `folder` takes the place of ``scenarios/recorded``; `only_stale` leaves out what has a recording that still holds;
+    after `limit` seconds no further group is begun. Each file is written as soon as its group is measured.
     """
     require_gpu()
     from warpsim.scenario import load
@@ -167,7 +167,7 @@ def measure(
                 break
             try:
                 found |= _count(job, members, cache, replay)
-            except CountersUnavailable as error:
+            except CountersUnavailableError as error:
                 reason = str(error)
                 say(reason)
         for index, launch in enumerate(group):
@@ -175,7 +175,7 @@ def measure(
 
 
 def _modes(group: Sequence[Launch]) -> list[tuple[str, str, list[int]]]:
-    """(cache control, replay mode, members): caches that must be in a state before each pass need application replay."""
+    """(cache control, replay mode, members); caches in a state of their own at each pass need application replay."""
     cold = [i for i, launch in enumerate(group) if launch.state.caches == "cold"]
     other = [i for i, launch in enumerate(group) if launch.state.caches != "cold"]
     return [m for m in (("all", "kernel", cold), ("none", "application", other)) if m[2]]
@@ -185,9 +185,9 @@ def _touched(launch: Launch) -> dict[str, int]:
     """Bytes of opaque buffers up to the last one touched, asked of the simulator where whole buffers would be large."""
     if sum(b.bytes for b in launch.allocations) <= WHOLE or all(not b.opaque for b in launch.allocations):
         return {}
-    from warpsim.simulator import simulate
+    from warpsim.simulator import simulate_bound
 
-    result = simulate(launch)
+    result = simulate_bound(launch, exact=False, timeline=False)
     return {str(b["name"]): int(b["touched"]) for b in result.buffers if "touched" in b}
 
 
@@ -308,8 +308,9 @@ def _result(
     if counted is not None and counted["unavailable"]:
         recording["unavailable"] = counted["unavailable"]
     return build_result(
-        scenario=launch.name, kernel=launch.entry, source="measured", gpu=_gpu_facts(facts, clock), launch=info["launch"],
-        metrics=metrics, extra={}, params=launch.params, state=dataclasses.asdict(launch.state), buffers=info["buffers"],
+        scenario=launch.name, kernel=launch.entry, source="measured", gpu=_gpu_facts(facts, clock),
+        launch=info["launch"], metrics=metrics, extra={}, params=launch.params,
+        state=dataclasses.asdict(launch.state), buffers=info["buffers"],
         compiler=facts["compiler"], clock_mhz=clock, uncertainty=uncertainty, recording=recording,
     )  # fmt: skip
 
@@ -335,7 +336,8 @@ def launch_hash(launch: Launch) -> str:
     """Hash of everything that decides what runs and what it touches; comments in the scenario file do not count."""
     parts: list[Any] = [
         launch.source, launch.entry, launch.grid, launch.block, launch.dynamic_shared, launch.opt_in_shared,
-        launch.compile.std, launch.compile.options, sorted(launch.compile.define.items()), dataclasses.astuple(launch.state),
+        launch.compile.std, launch.compile.options, sorted(launch.compile.define.items()),
+        dataclasses.astuple(launch.state),
     ]  # fmt: skip
     for argument in launch.arguments:
         if not isinstance(argument, BufferArg):
@@ -384,7 +386,8 @@ def why_stale(launch: Launch, gpu: str, root: Path | None = None, *, default: Ma
     if result is None:
         return f"{launch.name}: not recorded on {gpu}"
     if stale(result, launch):
-        return f"{launch.name}: recorded on {result.recording.get('date', '?')}, and changed since: warpsim record {launch.name}"
+        date = result.recording.get("date", "?")
+        return f"{launch.name}: recorded on {date}, and changed since: warpsim record {launch.name}"
     if result.missing:
         return f"{launch.name}: the recording lacks {', '.join(result.missing[:3])}"
     return ""

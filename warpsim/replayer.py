@@ -5,8 +5,8 @@ contents at the same distances from each other (multiples of 2 MiB), and the ker
 worker process (``python -m warpsim.replayer time|count JOB OUT``): a kernel that faults takes its process down,
 and Nsight Compute needs a process to wrap. `warpsim.recordings` drives the workers.
 
-Times are CUDA events around single launches, after a warm-up, each with the L2 flushed before (unless the scenario asks for warm
-caches); an event pair itself takes 3-7 us, so `gpu__time_duration.sum` is what predictions are compared with.
+Times are CUDA events around single launches, after a warm-up, each with the L2 flushed before (unless the scenario asks
+for warm caches); an event pair itself takes 3-7 us, so `gpu__time_duration.sum` is what predictions are compared with.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ def device() -> dict[str, Any]:
         profile = re.sub(r"[^a-z0-9]+", "-", name.lower().removeprefix("nvidia ")).strip("-")
     version = cp.cuda.runtime.runtimeGetVersion()
     return {
-        "device": name, "profile": profile, "sms": int(properties["multiProcessorCount"]), "l2_bytes": int(properties["l2CacheSize"]),
+        "device": name, "profile": profile, "sms": int(properties["multiProcessorCount"]),
+        "l2_bytes": int(properties["l2CacheSize"]),
         "memory_bytes": int(properties["totalGlobalMem"]), "cuda": f"{version // 1000}.{version % 1000 // 10}",
         "compiler": "NVRTC {}.{}".format(*cp.cuda.nvrtc.getVersion()), "cupy": cp.__version__,
         "driver": smi("driver_version"),
@@ -144,8 +145,9 @@ def layout(buffers: Sequence[BufferArg], touched: Mapping[str, int], room: int) 
     if end > room:
         largest = max(buffers, key=lambda b: needed(b, touched))
         raise UnsupportedError(
-            f"the buffers take {end / 2**30:.1f} GiB ('{largest.name}' alone {needed(largest, touched) / 2**30:.1f}), and {room / 2**30:.1f} GiB of "
-            "GPU memory can be used: choose smaller parameters with --set"
+            f"the buffers take {end / 2**30:.1f} GiB ('{largest.name}' alone "
+            f"{needed(largest, touched) / 2**30:.1f}), and {room / 2**30:.1f} GiB of GPU memory "
+            "can be used: choose smaller parameters with --set"
         )
     return offsets, end
 
@@ -166,7 +168,7 @@ def _parameters(function: int, count: int) -> list[_Parameter]:
     library = ctypes.CDLL("libcuda.so.1")
     if not hasattr(library, "cuFuncGetParamInfo"):
         raise UnsupportedError("replaying needs a driver of CUDA 12.4 or later")
-    found = []
+    found: list[_Parameter] = []
     while True:
         offset, size = ctypes.c_size_t(), ctypes.c_size_t()
         index = ctypes.c_size_t(len(found))

@@ -1,6 +1,7 @@
 """A stand-in for CuPy whose GPU memory is host memory and whose kernels are Python functions.
 
-Kernel `twice` writes out[i] = 2 * in[i] for n floats; `faulty` raises as a CUDA fault does; `rejected` does not compile.
+Kernel `twice` writes out[i] = 2 * in[i] for n floats; `faulty` raises as a CUDA fault does; `rejected` does not
+compile.
 """
 
 import ctypes
@@ -17,7 +18,7 @@ launches: list[tuple[str, tuple, tuple[int, ...]]] = []
 constant: dict[str, int] = {}
 
 
-class CompileException(Exception):
+class CompileError(Exception):
     pass
 
 
@@ -69,9 +70,8 @@ class RawModule:
     def get_function(self, entry: str) -> _Kernel:
         assert self.names is None or entry in self.names
         if entry == "rejected":
-            raise CompileException('kern.cu(3): error: identifier "x" is undefined\n1 error detected')
+            raise CompileError('kern.cu(3): error: identifier "x" is undefined\n1 error detected')
         return _Kernel(entry, self.options)
-
 
     def get_global(self, name: str) -> SimpleNamespace:
         return SimpleNamespace(ptr=constant.setdefault(name, _malloc(1 << 16)))
