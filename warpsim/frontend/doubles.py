@@ -6,10 +6,12 @@ cancelling errors its last bit may be off.
 
 from __future__ import annotations
 
+import math
+
 from llvmlite import ir
 
 from warpsim.frontend.emitter import F64, I1, I64, Emitter, Value
-from warpsim.frontend.floating import compare_floats, minimum, nudge, rounding, signed, two_sum
+from warpsim.frontend.floating import compare_floats, literal, minimum, nudge, rounding, signed, two_sum
 from warpsim.frontend.integer import combine, is_predicate, set_predicates
 from warpsim.frontend.program import Instruction, Operand
 
@@ -30,6 +32,7 @@ def dadd(e: Emitter, i: Instruction) -> None:
     mode = rounding(i.modifiers)
     if mode:
         near, rest = two_sum(e, x, y)
+        rest = overflowed(e, near, rest, x, y)
         bits = nudge(e, mode, near, rest, rest)
     else:
         bits = e.builder.fadd(x, y)
@@ -38,26 +41,53 @@ def dadd(e: Emitter, i: Instruction) -> None:
 
 def dmul(e: Emitter, i: Instruction) -> None:
     (x, vx), (y, vy) = (float64(e, o) for o in i.operands[1:3])
-    bits = e.builder.fmul(x, y)
     mode = rounding(i.modifiers)
-    if mode:
-        rest = e.call("fma", x, y, e.builder.fneg(bits))
-        bits = nudge(e, mode, bits, rest, rest)
+    bits = directed_fma(e, mode, x, y, literal(e, -0.0, F64)) if mode else e.builder.fmul(x, y)
     finish64(e, i, bits, vx, vy)
 
 
 def dfma(e: Emitter, i: Instruction) -> None:
-    b = e.builder
     (x, vx), (y, vy), (z, vz) = (float64(e, o) for o in i.operands[1:4])
-    bits = e.call("fma", x, y, z)
     mode = rounding(i.modifiers)
-    if mode:
-        product = b.fmul(x, y)
-        product_rest = e.call("fma", x, y, b.fneg(product))
-        total, rest = two_sum(e, product, z)
-        residue = b.fadd(b.fsub(total, bits), b.fadd(rest, product_rest))
-        bits = nudge(e, mode, bits, residue, residue)
+    bits = directed_fma(e, mode, x, y, z) if mode else e.call("fma", x, y, z)
     finish64(e, i, bits, vx, vy, vz)
+
+
+def overflowed(e: Emitter, near: ir.Value, residue: ir.Value, *inputs: ir.Value) -> ir.Value:
+    """The residue of a result; one that overflowed from finite inputs is too large by any amount."""
+    b = e.builder
+    infinity = literal(e, math.inf, F64)
+    wrong = b.fcmp_ordered("==", e.call("fabs", near), infinity)
+    for x in inputs:
+        wrong = b.and_(wrong, b.fcmp_ordered("<", e.call("fabs", x), infinity))
+    return b.select(wrong, b.fneg(near), residue)
+
+
+def directed_fma(e: Emitter, mode: str, x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
+    """x*y + z rounded toward zero, down or up: the nearest result, corrected by the sign of its residue."""
+    b = e.builder
+    near = e.call("fma", x, y, z)
+    # the residue is judged 2^400 times larger where all is small, so that no error term underflows
+    product = b.fmul(x, y)
+    limit = literal(e, 2.0**-200, F64)
+    small = b.and_(b.fcmp_ordered("<", e.call("fabs", product), limit), b.fcmp_ordered("<", e.call("fabs", z), limit))
+    up = literal(e, 2.0**400, F64)
+    x_smaller = b.fcmp_ordered("<", e.call("fabs", x), e.call("fabs", y))
+    one = literal(e, 1.0, F64)
+    u = b.fmul(x, b.select(b.and_(small, x_smaller), up, one))
+    v = b.fmul(y, b.select(b.and_(small, b.not_(x_smaller)), up, one))
+    scale = b.select(small, up, one)
+    w, result = b.fmul(z, scale), b.fmul(near, scale)
+    product = b.fmul(u, v)
+    zero = literal(e, 0.0, F64)
+    vanished = b.and_(b.fcmp_ordered("==", product, zero), b.fcmp_unordered("!=", x, zero))
+    vanished = b.and_(vanished, b.fcmp_unordered("!=", y, zero))
+    product_rest = e.call("fma", u, v, b.fneg(product))
+    product = b.select(vanished, e.call("copysign", literal(e, 2.0**-1074, F64), product), product)
+    total, rest = two_sum(e, product, w)
+    residue = b.fadd(b.fsub(total, result), b.fadd(rest, product_rest))
+    residue = overflowed(e, near, residue, x, y, z)
+    return nudge(e, mode, near, residue, residue)
 
 
 def dsetp(e: Emitter, i: Instruction) -> None:
