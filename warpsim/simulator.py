@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,19 +31,27 @@ def simulate(
     test: bool = False,
     addresses: Sequence[int] | Mapping[str, int] | None = None,
     timeline: bool = True,
+    watch: Callable[[Occupancy, MachineResult], None] | None = None,
 ) -> Result:
     """Simulate a scenario (or its path or name) and return what it costs.
 
     `gpu` overrides the scenario's; `params` its parameters; `test` takes its `[test_params]`; `exact` True times
     every CTA, False may stop at a steady state, None decides by size. All CTAs are executed and counted in either case.
-    Raises InputError, KernelError or UnsupportedError.
+    `watch` is handed what the machine saw, for traces. Raises InputError, KernelError or UnsupportedError.
     """
     chosen = load(scenario) if isinstance(scenario, (str, Path)) else scenario
     launch = chosen.bind(params or {}, test=test, addresses=addresses)
-    return simulate_bound(launch, gpu=gpu, exact=exact, timeline=timeline)
+    return simulate_bound(launch, gpu=gpu, exact=exact, timeline=timeline, watch=watch)
 
 
-def simulate_bound(launch: Launch, *, gpu: str | Gpu | None = None, exact: bool | None = None, timeline: bool = True) -> Result:
+def simulate_bound(
+    launch: Launch,
+    *,
+    gpu: str | Gpu | None = None,
+    exact: bool | None = None,
+    timeline: bool = True,
+    watch: Callable[[Occupancy, MachineResult], None] | None = None,
+) -> Result:
     """Simulate a launch whose parameters are settled; buffers with contents are changed in place, as on a GPU."""
     profile = gpu if isinstance(gpu, Gpu) else load_gpu(gpu or launch.gpu)
     how = launch.compile
@@ -60,6 +68,8 @@ def simulate_bound(launch: Launch, *, gpu: str | Gpu | None = None, exact: bool 
     shared = program.shared + launch.dynamic_shared
     fit = occupancy(profile, launch.threads, program.registers, shared, carveout=launch.state.carveout_kb)
     machine = _time(executor, launch, profile, fit, exact)
+    if watch is not None:
+        watch(fit, machine)
     return _result(launch, profile, executor, machine, fit, timeline)
 
 
