@@ -39,8 +39,8 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
     """`run` without a simulator: results made by hand; what it was asked for is recorded."""
     calls: list[dict[str, object]] = []
 
-    def simulate(scenario: object, gpu: object, params: object, exact: object, trace: object) -> Result:
-        calls.append({"scenario": scenario, "gpu": gpu, "params": params, "exact": exact, "trace": trace})
+    def simulate(scenario: object, gpu: object, params: object, exact: object, watch: object) -> Result:
+        calls.append({"scenario": scenario, "gpu": gpu, "params": params, "exact": exact, "watch": watch})
         name = getattr(scenario, "name", str(scenario))
         sectors = 3200 if name == "stride" else 400
         lines = [global_line(7, "ld", 100, sectors, 400, "x = in[i];"), shared_line(9, "ld", 200, 100)]

@@ -26,6 +26,8 @@ from warpsim.options import (
 )
 
 if TYPE_CHECKING:
+    from warpsim.gpu import Gpu, Occupancy
+    from warpsim.machine.build import MachineResult
     from warpsim.result import Result
     from warpsim.scenario import Scenario
 
@@ -81,6 +83,10 @@ def _launch_words(function: Callable[..., Any]) -> Callable[..., Any]:
 @format_option("text", "json", "html")
 @output_option
 @click.option("--trace", metavar="FILE", help="Write a Chrome trace (JSON) that Perfetto opens.")
+@click.option(
+    "--trace-sms", metavar="LIST", default="0-3", show_default=True, help="SMs in the trace: all, 0-3 or 0,5."
+)
+@click.option("--trace-window", metavar="START:END", help="Microseconds in the trace; default: the whole run.")
 @exact_option
 @click.option(
     "--fail-on", metavar="RULE[:LIMIT]", multiple=True,
@@ -89,7 +95,7 @@ def _launch_words(function: Callable[..., Any]) -> Callable[..., Any]:
 @_launch_words
 def run(
     target: str, gpu: str | None, assignments: Sequence[str], form: str, output: str | None, trace: str | None,
-    exact: bool | None, fail_on: Sequence[str], **words: Any,
+    trace_sms: str, trace_window: str | None, exact: bool | None, fail_on: Sequence[str], **words: Any,
 ) -> None:  # fmt: skip
     """Simulate a scenario file, a shipped scenario or a CUDA source."""
     from warpsim.findings import check, parse
@@ -97,7 +103,8 @@ def run(
     for wanted in fail_on:
         parse(wanted)
     scenario = _scenario(target, words)
-    result = _simulate(scenario, gpu, settings(assignments), exact, trace)
+    watch = None if trace is None else _Tracer(trace, trace_sms, trace_window, scenario.name)
+    result = _simulate(scenario, gpu, settings(assignments), exact, watch)
     _show(result, form, output)
     figures = (result.metrics, result.derived, result.launch, result.lines)
     violations = [text for wanted in fail_on for text in check(*figures, wanted)]
@@ -274,6 +281,26 @@ def sweep(
         print_parts([sweeping.as_table(results, points, columns)], output)
 
 
+class _Tracer:
+    """Writes the trace of a run from what the machine saw."""
+
+    def __init__(self, path: str, sms: str, window: str | None, name: str) -> None:
+        from warpsim.timeline import sms_of, window_of
+
+        self.path, self.sms, self.name = path, sms, name
+        self.window = None if window is None else window_of(window)
+        sms_of(sms, 1 << 16)
+
+    def __call__(self, gpu: Gpu, fit: Occupancy, machine: MachineResult) -> None:
+        from warpsim.timeline import chrome_trace, sms_of
+
+        text = chrome_trace(
+            self.name, machine.spans.tolist(), machine.series, clock_mhz=1e3 * machine.cycles / machine.ns,
+            ctas_per_sm=fit.ctas_per_sm, sms=sms_of(self.sms, gpu.sm.count), window_us=self.window,
+        )  # fmt: skip
+        write(text + "\n", self.path)
+
+
 class Point:
     """Simulates one point of a sweep; picklable."""
 
@@ -303,12 +330,11 @@ def _given(words: dict[str, Any]) -> dict[str, Any]:
 
 
 def _simulate(
-    scenario: Scenario, gpu: str | None, params: dict[str, int | float], exact: bool | None, trace: str | None
+    scenario: Scenario, gpu: str | None, params: dict[str, int | float], exact: bool | None, watch: _Tracer | None
 ) -> Result:
     from warpsim.simulator import simulate
 
-    more: dict[str, Any] = {} if trace is None else {"trace": trace}
-    return simulate(scenario, gpu=gpu, params=params or None, exact=exact, **more)
+    return simulate(scenario, gpu=gpu, params=params or None, exact=exact, watch=watch)
 
 
 def _result(target: str, gpu: str | None, params: dict[str, int | float], exact: bool | None) -> Result:
@@ -340,13 +366,13 @@ def _cell(value: Any) -> str:
     if value is None:
         return "–"
     if isinstance(value, float):
-        return f"{value:,.4g}" if abs(value) < 1e6 else f"{value:,.0f}"
+        return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return " x ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-for _command in (crosscheck.compare, crosscheck.record):
+for _command in (crosscheck.compare, crosscheck.record, crosscheck.calibrate):
     command.add_command(_command)
 
 

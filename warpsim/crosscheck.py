@@ -1,4 +1,4 @@
-"""Commands that meet a real GPU: compare, record."""
+"""Commands that meet a real GPU: compare, record, calibrate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from warpsim.options import (
     write,
 )
 
-__all__ = ["compare", "record"]
+__all__ = ["calibrate", "compare", "record"]
 
 
 @click.command()
@@ -106,6 +106,25 @@ def record(
         for line in done.failures[:-1]:
             click.echo(f"error: {line}", err=True)
         raise KernelError(done.failures[-1])
+
+
+@click.command()
+@click.option("-o", "--output", metavar="FILE", help="Write the profile (TOML) there; it then goes with --gpu FILE.")
+@click.option("--limit", type=float, default=120, show_default=True, metavar="SECONDS", help="Begin no step after it.")
+@format_option("text", "json")
+def calibrate(output: str | None, limit: float, form: str) -> None:
+    """Measure the GPU that is here and write a profile with what was found."""
+    from warpsim.calibration import calibrate as measure
+
+    found = measure(out=output, limit=limit, say=_progress(form == "text"))
+    if form == "json":
+        click.echo(json.dumps(found.to_dict(), indent=1))
+    elif output is None:
+        click.echo(found.profile, nl=False)
+    if found.failures:
+        for line in found.failures[:-1]:
+            click.echo(f"error: {line}", err=True)
+        raise KernelError(found.failures[-1])
 
 
 def _progress(wanted: bool) -> Callable[[str], None]:

@@ -31,7 +31,7 @@ def simulate(
     test: bool = False,
     addresses: Sequence[int] | Mapping[str, int] | None = None,
     timeline: bool = True,
-    watch: Callable[[Occupancy, MachineResult], None] | None = None,
+    watch: Callable[[Gpu, Occupancy, MachineResult], None] | None = None,
 ) -> Result:
     """Simulate a scenario (or its path or name) and return what it costs.
 
@@ -50,7 +50,7 @@ def simulate_bound(
     gpu: str | Gpu | None = None,
     exact: bool | None = None,
     timeline: bool = True,
-    watch: Callable[[Occupancy, MachineResult], None] | None = None,
+    watch: Callable[[Gpu, Occupancy, MachineResult], None] | None = None,
 ) -> Result:
     """Simulate a launch whose parameters are settled; buffers with contents are changed in place, as on a GPU."""
     profile = gpu if isinstance(gpu, Gpu) else load_gpu(gpu or launch.gpu)
@@ -69,7 +69,7 @@ def simulate_bound(
     fit = occupancy(profile, launch.threads, program.registers, shared, carveout=launch.state.carveout_kb)
     machine = _time(executor, launch, profile, fit, exact)
     if watch is not None:
-        watch(fit, machine)
+        watch(profile, fit, machine)
     return _result(launch, profile, executor, machine, fit, timeline)
 
 

@@ -28,7 +28,7 @@ _COUNTERS = {
 def chrome_trace(
     name: str,
     spans: Iterable[Sequence[int]],
-    series: Mapping[str, Sequence[float]],
+    series: Mapping[str, Any],
     *,
     clock_mhz: float,
     ctas_per_sm: int,
