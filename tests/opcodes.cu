@@ -70,7 +70,7 @@ OP(minmax3, r0 = (unsigned)__vimax3_s32(sx, sy, sz); r1 = (unsigned)__vimin3_s32
    r4 = (unsigned)__viaddmax_s32(sx, sy, sz); r5 = __viaddmin_u32(x, y, z); r6 = (unsigned)__vimax_s32_relu(sx, sy); r7 = (unsigned)__viaddmax_s32_relu(sx, sy, sz);)
 OP(minmax16, r0 = __vimax3_s16x2(x, y, z); r1 = __vimin3_u16x2(x, y, z); r2 = __viaddmax_s16x2(x, y, z); r3 = __viaddmin_u16x2(x, y, z); r4 = __vimax_s16x2_relu(x, y);
    r5 = __vmaxs2(x, y); r6 = __vminu2(x, y); r7 = __vadd2(x, y);)
-OP(bits, r0 = __popc(x); r1 = __clz(x); r2 = __ffs(x); r3 = __brev(x); ASM1(r4, "bfind.u32 %0, %1;", x) ASM1(r5, "bfind.s32 %0, %1;", x)
+OP(bit_counts, r0 = __popc(x); r1 = __clz(x); r2 = __ffs(x); r3 = __brev(x); ASM1(r4, "bfind.u32 %0, %1;", x) ASM1(r5, "bfind.s32 %0, %1;", x)
    ASM1(r6, "bfind.shiftamt.s32 %0, %1;", x) r7 = __popcll(pair(x, y)) + __clzll(pair(x & 3, y)) * 64;)
 OP(bitfields, ASM3(r0, "bfe.u32 %0, %1, %2, %3;", x, y % 40u, z % 40u) ASM3(r1, "bfe.s32 %0, %1, %2, %3;", x, y % 40u, z % 40u)
    asm("bfi.b32 %0, %1, %2, %3, %4;" : "=r"(r2) : "r"(x), "r"(y), "r"(z % 40u), "r"(x % 37u)); ASM2(r3, "bmsk.clamp.b32 %0, %1, %2;", x % 40u, y % 40u)
