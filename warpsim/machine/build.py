@@ -22,6 +22,7 @@ Keyword arguments of `simulate_launch`:
 
 from __future__ import annotations
 
+import gc
 from collections import namedtuple
 from collections.abc import Generator
 from dataclasses import dataclass, field
@@ -35,33 +36,39 @@ from warpsim.errors import InputError, KernelError
 from warpsim.frontend.trace import OPERATION, WarpSource
 from warpsim.gpu import Gpu
 from warpsim.machine import crossbar, dram, l1, l2, launch, sm
-from warpsim.machine.records import CTA, LINE, MESSAGE, OPS, SM_STATE, TICK, WAITER, WARP
+from warpsim.machine.records import (
+    BANK, CHANNEL, COMMAND, CTA, GROUP, LANE, LINE, MESSAGE, OPS, RETIREMENT, SET, SLICE, SM_STATE, STATISTICS,
+    TICK, TOTALS, WAITER, WARP,
+)  # fmt: skip
 
 __all__ = ["Machine", "MachineResult", "simulate_launch"]
 
 WINDOW = 120
 MERGES = 2048  # merge records of an SM
 
-Parameters = namedtuple(
-    "Parameters",
+NAMES = (
     "sms rows warps ctas_per_sm schedulers barrier_latency line_limit store_limit queue hit_latency return_latency "
     "store_wavefronts miss_wavefronts fill_wavefronts shared_latency l1_capacity mask0 mask1 request_ticks store_ticks "
     "return_ticks request_latency response_latency warp_start partitions slices clump_lines sets ways dirty_ways near_copies "
     "slice_sector_ticks slice_request_ticks partial_ticks atomic_ticks hop_ticks fetch partial_sectors channels "
     "dram_sector_ticks activation_ticks open_pieces piece_lines drain_ticks drain_interval_ticks turnaround_ticks "
-    "write_queue_ticks dram_latency_ticks far_ticks",
+    "write_queue_ticks dram_latency_ticks far_ticks"
 )
+PARAMETERS = np.dtype([(name, np.int64) for name in NAMES.split()])
 
-State = namedtuple(
-    "State",
-    "sms warps ctas heap fifo ops sched int_free fma_free fp64_free xu_free board_time board_pending group_pending "
-    "group_time group_barrier messages free lines heads unmarked unmarked_count used waiters free_waiters blocks block_head "
-    "block_tail block_mask words word_head word_mask done block_first block_count retired retired_slot retired_time fault "
-    "stalls l1_hits l1_misses l2_hits l2_misses calendar_head calendar_tail deals tags line_of state cover hand victim "
-    "clean_hand dirty_count waiting stack slice_free slice_busy partial_queue partial_head partial_tail partial_count "
-    "commands command_count channel_free channel_backlog channel_busy channel_turning channel_drained channel_active "
-    "open_piece tail l2_counters dram_counters",
+# What each component's kernel works on.
+SMs = namedtuple(
+    "SMs",
+    "parameters totals sms warps ctas heap fifo ops lanes board_time board_pending groups messages free outs responses times lines heads marks "
+    "banks waiters free_waiters blocks block_head block_tail block_mask words word_head word_mask done block_first "
+    "block_count retirements statistics",
 )
+Crossbar = namedtuple("Crossbar", "parameters sms messages outs counts buckets deals")
+Slices = namedtuple(
+    "Slices",
+    "parameters totals sms messages responses times counts buckets tags states covers waiting sets slices queue commands channels statistics stack",
+)
+Channels = namedtuple("Channels", "parameters totals messages counts buckets commands channels open_piece tail")
 
 
 @dataclass
@@ -88,6 +95,13 @@ def _ticks(cycles: float) -> int:
     return round(cycles * TICK)
 
 
+def _aligned(count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Zeros that start at a line of the host's cache."""
+    raw = np.zeros(count * dtype.itemsize + 64, np.uint8)
+    skip = -raw.ctypes.data % 64
+    return raw[skip : skip + count * dtype.itemsize].view(dtype)
+
+
 class Machine:
     """A GPU's memory system and SMs, with the caches' contents kept from launch to launch."""
 
@@ -106,32 +120,26 @@ class Machine:
     def _cold_l2(self) -> dict[str, NDArray[Any]]:
         spec = self.gpu.l2
         groups = spec.slices * spec.sets
-        entries = groups * l2.WAYS
+        sets = np.zeros(groups, SET)
+        sets["victim"] = -1
         return {
-            "tags": np.full(entries, -1, np.int32),
-            "line_of": np.full(entries, -1, np.int64),
-            "state": np.zeros(entries, np.int32),
-            "cover": np.zeros(entries, np.int64),
-            "hand": np.zeros(groups, np.int32),
-            "victim": np.full(groups, -1, np.int32),
-            "clean_hand": np.zeros(groups, np.int32),
-            "dirty_count": np.zeros(groups, np.int32),
-            "waiting": np.full(entries, -1, np.int32),
-            "partial_queue": np.zeros((spec.slices, l2.QUEUE), np.int32),
-            "partial_head": np.zeros(spec.slices, np.int64),
-            "partial_tail": np.zeros(spec.slices, np.int64),
-            "partial_count": np.zeros(spec.slices, np.int64),
+            "tags": np.full(groups * l2.WAYS, -1, np.int32),
+            "states": np.zeros(groups * l2.WAYS, np.int32),
+            "covers": np.zeros(groups * l2.WAYS, np.int64),
+            "waiting": np.zeros(groups * l2.WAYS, np.int32),
+            "sets": sets,
+            "slices": np.zeros(spec.slices, SLICE),
+            "queue": np.zeros(spec.slices * l2.QUEUE, np.int32),
         }
 
     def fill_with_other_data(self) -> None:
         """L2 holds lines of other buffers, as many of them dirty as it allows."""
         spec = self.gpu.l2
-        state = self._l2["state"].reshape(-1, l2.WAYS)
-        state[:, : spec.ways] = 15
-        state[:, : spec.dirty_ways] |= 15 << 4
-        self._l2["dirty_count"][:] = spec.dirty_ways
-        self._l2["line_of"][:] = (1 << 40) + np.arange(len(self._l2["line_of"]))
+        states = self._l2["states"].reshape(-1, l2.WAYS)
+        states[:, : spec.ways] = 15
+        states[:, : spec.dirty_ways] |= 15 << 4
         self._l2["tags"][:] = -2
+        self._l2["sets"]["dirty"] = min(spec.dirty_ways, spec.ways)
 
     def _parameters(self, warps: int, ctas_per_sm: int, carveout_kib: int) -> Any:
         g = self.gpu
@@ -139,7 +147,7 @@ class Machine:
         ns = self.clock_mhz / 1000
         capacity = (g.l1.total_kib - carveout_kib - g.l1.reserved_kib) * 1024 // g.l1.line_bytes
         sector_ns = g.l1.sector_bytes / (g.dram.bandwidth_gbs * g.dram.efficiency / g.dram.channels)
-        return Parameters(
+        values = dict(
             sms=g.sm.count, rows=warps * ctas_per_sm, warps=warps, ctas_per_sm=ctas_per_sm, schedulers=g.sm.schedulers,
             barrier_latency=g.sm.barrier_latency, line_limit=g.l1.line_limit, store_limit=g.l1.store_limit,
             queue=g.l1.queue, hit_latency=g.l1.hit_latency, return_latency=g.l1.return_latency,
@@ -161,6 +169,10 @@ class Machine:
             write_queue_ticks=_ticks(g.dram.write_queue), dram_latency_ticks=_ticks(g.dram.latency),
             far_ticks=_ticks(g.dram.far_latency),
         )  # fmt: skip
+        table = np.zeros(1, PARAMETERS)
+        for name in PARAMETERS.names or ():
+            table[name] = values[name]
+        return table
 
     def _operations(self, source: WarpSource) -> NDArray[np.void]:
         given = source.operations
@@ -181,51 +193,58 @@ class Machine:
         ops["stall"] = np.maximum(ops["stall"], 1)
         return ops
 
-    def _state(self, source: WarpSource, p: Any) -> Any:
-        sms, slots = p.sms, p.sms * p.ctas_per_sm
-        rows = slots * p.warps
-        pool = p.line_limit + 32 + (p.store_limit + 32 if p.store_limit else 4096) + 33
+    def _state(self, source: WarpSource, table: NDArray[np.void]) -> tuple[Any, Any, Any, Any]:
+        p = table[0]
+        sms, slots = int(p["sms"]), int(p["sms"] * p["ctas_per_sm"])
+        rows = slots * int(p["warps"])
+        store_limit = int(p["store_limit"])
+        pool = int(p["line_limit"]) + 32 + (store_limit + 32 if store_limit else 4096) + 33
         rings = source.rings
         state = np.zeros(sms, SM_STATE)
-        state["free"] = pool
-        state["waiters"] = MERGES
-        for name in ("response_head", "response_tail", "out_head", "out_tail"):
-            state[name] = -1
-        messages = np.zeros(sms * pool, MESSAGE)
+        state["free"], state["waiters"] = pool, MERGES
+        messages = _aligned(sms * pool, MESSAGE)
         messages["sm"] = np.repeat(np.arange(sms), pool)
-        lanes = sms * 4
-        n = source.instructions
-        return State(
-            sms=state, warps=np.zeros(rows, WARP), ctas=np.zeros(slots, CTA), heap=np.zeros(sms * 64 + 64, np.int64),
-            fifo=np.zeros((sms, sm.FIFO), np.int32), ops=self._operations(source),
-            sched=np.zeros(lanes, np.int64), int_free=np.zeros(lanes, np.int64), fma_free=np.zeros(lanes, np.int64),
-            fp64_free=np.zeros(lanes, np.int64), xu_free=np.zeros(lanes, np.int64),
-            board_time=np.zeros((rows, 8), np.int64), board_pending=np.zeros((rows, 8), np.int32),
-            group_pending=np.zeros((rows, sm.GROUPS), np.int32), group_time=np.zeros((rows, sm.GROUPS), np.int64),
-            group_barrier=np.zeros((rows, sm.GROUPS), np.uint8), messages=messages,
-            free=np.arange(sms * pool, dtype=np.int32).reshape(sms, pool)[:, ::-1].copy(),
-            lines=np.zeros(sms * l1.SETS * p.l1_capacity, LINE), heads=np.full(sms * l1.HEADS, -1, np.int32),
-            unmarked=np.zeros(sms * l1.SETS * p.l1_capacity, np.int32),
-            unmarked_count=np.zeros(sms * l1.SETS, np.int32), used=np.zeros(sms * l1.SETS, np.int32),
-            waiters=np.zeros(sms * MERGES, WAITER),
-            free_waiters=np.arange(sms * MERGES, dtype=np.int32).reshape(sms, MERGES)[:, ::-1].copy(),
-            blocks=rings.blocks, block_head=rings.block_head, block_tail=rings.block_tail,
-            block_mask=rings.blocks.shape[1] - 1, words=rings.words.view(np.int64), word_head=rings.word_head,
-            word_mask=rings.words.shape[1] - 1, done=rings.done,
-            block_first=np.asarray(source.block_first, np.int32), block_count=np.asarray(source.block_count, np.int32),
-            retired=np.zeros(1, np.int64), retired_slot=np.zeros(slots, np.int64), retired_time=np.zeros(slots, np.int64),
-            fault=np.zeros(1, np.int64), stalls=np.zeros(n, np.int64), l1_hits=np.zeros(n, np.int64),
-            l1_misses=np.zeros(n, np.int64), l2_hits=np.zeros(n, np.int64), l2_misses=np.zeros(n, np.int64),
-            calendar_head=np.full(crossbar.CALENDAR, -1, np.int32), calendar_tail=np.full(crossbar.CALENDAR, -1, np.int32),
-            deals=crossbar.deal_table(p.slices), stack=np.zeros(sms * pool + 1, np.int32),
-            slice_free=np.zeros(p.slices, np.int64), slice_busy=np.zeros(p.slices, np.int64),
-            commands=np.zeros(1 << 18, dram.COMMAND), command_count=np.zeros(1, np.int64),
-            channel_free=np.zeros(p.channels, np.int64), channel_backlog=np.zeros(p.channels, np.int64),
-            channel_busy=np.zeros(p.channels, np.int64), channel_turning=np.zeros(p.channels, np.int64),
-            channel_drained=np.zeros(p.channels, np.int64), channel_active=np.zeros(p.channels, np.int64),
-            open_piece=np.full((p.channels, max(1, p.open_pieces)), -1, np.int64),
-            tail=dram.tail_table(self.gpu.dram.latency_tail * TICK), l2_counters=np.zeros(8, np.int64),
-            dram_counters=np.zeros(8, np.int64), **self._l2,
+        counts, buckets = np.zeros(crossbar.CALENDAR, np.int32), np.zeros(crossbar.CALENDAR * crossbar.BUCKET, np.int32)
+        ring = 1 << (pool - 1).bit_length()
+        outs, responses = np.zeros(sms * ring, np.int32), np.zeros(sms * ring, np.int32)
+        times = np.zeros(sms * ring, np.int64)
+        lines = sms * l1.SETS * int(p["l1_capacity"])
+        totals, statistics = np.zeros(1, TOTALS), np.zeros(source.instructions, STATISTICS)
+        commands, channels = np.zeros(1 << 18, COMMAND), np.zeros(int(p["channels"]), CHANNEL)
+
+        def stacks(depth: int) -> NDArray[np.int32]:
+            return np.arange(sms * depth, dtype=np.int32).reshape(sms, depth)[:, ::-1].ravel().copy()
+
+        return (
+            SMs(
+                parameters=table, totals=totals, sms=state, warps=np.zeros(rows, WARP), ctas=np.zeros(slots, CTA),
+                heap=np.zeros(sms * 64 + 64, np.int64), fifo=np.zeros(sms * sm.FIFO, np.int32),
+                ops=self._operations(source), lanes=np.zeros(sms * 4, LANE), board_time=np.zeros(rows * 8, np.int64),
+                board_pending=np.zeros(rows * 8, np.int32), groups=np.zeros(rows * sm.GROUPS, GROUP), messages=messages,
+                free=stacks(pool), outs=outs, responses=responses, times=times, lines=np.zeros(lines, LINE), heads=np.full(sms * l1.HEADS, -1, np.int16),
+                marks=np.zeros(sms * l1.SETS * l1.WORDS, np.int64), banks=np.zeros(sms * l1.SETS, BANK),
+                waiters=np.zeros(sms * MERGES, WAITER), free_waiters=np.tile(np.arange(MERGES, dtype=np.int16)[::-1], sms), blocks=rings.blocks.reshape(-1),
+                block_head=rings.block_head, block_tail=rings.block_tail, block_mask=rings.blocks.shape[1] - 1,
+                words=rings.words.view(np.int64).reshape(-1), word_head=rings.word_head,
+                word_mask=rings.words.shape[1] - 1, done=rings.done,
+                block_first=np.asarray(source.block_first, np.int32),
+                block_count=np.asarray(source.block_count, np.int32), retirements=np.zeros(slots, RETIREMENT),
+                statistics=statistics,
+            ),
+            Crossbar(
+                parameters=table, sms=state, messages=messages, outs=outs, counts=counts, buckets=buckets,
+                deals=crossbar.deal_table(int(p["slices"])),
+            ),
+            Slices(
+                parameters=table, totals=totals, sms=state, messages=messages, responses=responses, times=times, counts=counts,
+                buckets=buckets, commands=commands,
+                channels=channels, statistics=statistics, stack=np.zeros(sms * pool + 1, np.int32), **self._l2,
+            ),
+            Channels(
+                parameters=table, totals=totals, messages=messages, counts=counts, buckets=buckets, commands=commands,
+                channels=channels, open_piece=np.full(int(p["channels"] * max(1, p["open_pieces"])), -1, np.int64),
+                tail=dram.tail_table(self.gpu.dram.latency_tail * TICK),
+            ),
         )  # fmt: skip
 
     # -- a launch ---------------------------------------------------------------------------------------------------
@@ -245,13 +264,16 @@ class _Launch:
         if source.warps_per_cta * ctas_per_sm > gpu.sm.max_warps:
             raise InputError(f"{ctas_per_sm} CTAs of {source.warps_per_cta} warps an SM: at most {gpu.sm.max_warps} warps")
         self.machine, self.source = machine, source
-        self.p = machine._parameters(source.warps_per_cta, ctas_per_sm, carveout_kib)
-        self.m = machine._state(source, self.p)
+        table = machine._parameters(source.warps_per_cta, ctas_per_sm, carveout_kib)
+        self.p = table[0]
+        self.sm_array, self.crossbar, self.slices, self.channels = machine._state(source, table)
+        self.totals = self.sm_array.totals[0]
         self.env = simpy.Environment()
-        slots = self.p.sms * ctas_per_sm
+        self.sms = gpu.sm.count
+        slots = self.sms * ctas_per_sm
         self.wanted = source.ctas if limit is None else min(source.ctas, limit)
         self.dispatcher = launch.Dispatcher(
-            self.wanted, slots, self.p.sms, _ticks(gpu.launch.dispatch_cycles), gpu.launch.slot_turnaround
+            self.wanted, slots, self.sms, _ticks(gpu.launch.dispatch_cycles), gpu.launch.slot_turnaround
         )
         self.retired = 0
         self.last_retirement = 0
@@ -268,14 +290,20 @@ class _Launch:
         for process in (self._sms, self._crossbar, self._l2, self._dram, self._monitor):
             self.env.process(process())
         self.env.process(self._launches())
-        self.env.run(until=self.finished)
+        collecting = gc.isenabled()
+        gc.disable()  # a launch makes no cycles; scanning the compiler's objects again and again costs 7 %
+        try:
+            self.env.run(until=self.finished)
+        finally:
+            if collecting:
+                gc.enable()
         return self._result()
 
     def _start(self, ctas: NDArray[np.int64], slots: NDArray[np.int64], times: NDArray[np.int64]) -> None:
         if len(ctas):
             self.running[slots] = np.stack([ctas, times], 1)
             self.source.start(ctas, slots)
-            launch.start(self.p, self.m, slots, times)
+            launch.start(self.sm_array, slots, times)
 
     def _window(self) -> tuple[int, int]:
         now = int(self.env.now)
@@ -285,11 +313,11 @@ class _Launch:
         """SM array with L1TEX and shared memory; fetches further blocks of warps that run dry."""
         while True:
             _, end = self._window()
-            while sm.advance(self.p, self.m, end):
+            while sm.advance(self.sm_array, end):
                 self._refill()
-            if self.m.fault[0]:
+            if self.totals["fault"]:
                 raise KernelError("a warp's stream ended without EXIT")
-            if self.m.retired[0]:
+            if self.totals["retired"]:
                 self.retirement.succeed()
             yield self.env.timeout(self.machine.window)
 
@@ -300,7 +328,7 @@ class _Launch:
         words = rings.word_tail - rings.word_head
         low = (lines * 2 <= rings.blocks.shape[1]) | (words * 2 <= rings.words.shape[1])
         low &= rings.done == 0
-        slots = np.unique(np.flatnonzero(low) // self.p.warps)
+        slots = np.unique(np.flatnonzero(low) // self.source.warps_per_cta)
         before = rings.block_tail.sum()
         self.source.refill(slots)
         self.refills += 1
@@ -309,17 +337,17 @@ class _Launch:
 
     def _crossbar(self) -> Generator[Any, Any, None]:
         while True:
-            crossbar.send(self.p, self.m, *self._window())
+            crossbar.send(self.crossbar, *self._window())
             yield self.env.timeout(self.machine.window)
 
     def _l2(self) -> Generator[Any, Any, None]:
         while True:
-            l2.advance(self.p, self.m, *self._window())
+            l2.advance(self.slices, *self._window())
             yield self.env.timeout(self.machine.window)
 
     def _dram(self) -> Generator[Any, Any, None]:
         while True:
-            dram.advance(self.p, self.m, *self._window())
+            dram.advance(self.channels, *self._window())
             yield self.env.timeout(self.machine.window)
 
     def _launches(self) -> Generator[Any, Any, None]:
@@ -327,9 +355,10 @@ class _Launch:
         while True:
             yield self.retirement
             self.retirement = self.env.event()
-            n = int(self.m.retired[0])
-            slots, times = self.m.retired_slot[:n].copy(), self.m.retired_time[:n].copy()
-            self.m.retired[0] = 0
+            n = int(self.totals["retired"])
+            done = self.sm_array.retirements[:n]
+            slots, times = done["slot"].copy(), done["time"].copy()
+            self.totals["retired"] = 0
             self.spans.append(np.column_stack([self.running[slots, 0], slots, self.running[slots, 1], times]))
             self.retired += n
             self.last_retirement = max(self.last_retirement, int(times.max()))
@@ -340,23 +369,23 @@ class _Launch:
         while True:
             self.windows += 1
             yield self.env.timeout(self.machine.window)
-            m, s = self.m, self.m.sms
-            busy = int(s["loads"].sum() + s["stores"].sum())
+            t = self.totals
             self.samples.append(
                 (
-                    int(self.env.now), self.retired, int(s["flying"].sum()), int(s["warps"].sum()),
-                    int(s["read_sectors"].sum() + s["write_sectors"].sum()), int(m.dram_counters[0]), int(m.dram_counters[1]),
+                    int(self.env.now), self.retired, int(t["flying"]), int(t["warps"]), int(t["l2_asked"]), int(t["dram_read"]),
+                    int(t["dram_written"]),
                 )
             )  # fmt: skip
-            if self.retired == self.wanted and busy == 0:
+            if self.retired == self.wanted and t["busy"] == 0:
                 self.finished.succeed()
                 return
 
     # -- result -----------------------------------------------------------------------------------------------------
 
     def _result(self) -> MachineResult:
-        m, p, gpu = self.m, self.p, self.machine.gpu
-        s = m.sms
+        t, p, gpu = self.totals, self.p, self.machine.gpu
+        s = self.sm_array.sms
+        channels, statistics = self.channels.channels, self.sm_array.statistics
         cycles = max(int(s["last"].max()), self.last_retirement)
         clock = self.machine.clock_mhz / 1000
         ns = cycles / clock + gpu.launch.fixed_ns
@@ -368,32 +397,34 @@ class _Launch:
             "l2_requests": int(s["requests"].sum()),
             "l2_read_sectors": int(s["read_sectors"].sum()),
             "l2_write_sectors": int(s["write_sectors"].sum()),
-            "l2_sectors": int(m.l2_counters[0]),
-            "l2_hit_sectors": int(m.l2_counters[1]),
-            "l2_miss_sectors": int(m.l2_counters[2]),
-            "dram_read_sectors": int(m.dram_counters[0]),
-            "dram_write_sectors": int(m.dram_counters[1]),
-            "dram_activations": int(m.dram_counters[2]),
-            "warps_active_pct": 100 * float(s["warp_cycles"].sum()) / (max(cycles, 1) * p.sms * gpu.sm.max_warps),
+            "l2_sectors": int(t["l2_sectors"]),
+            "l2_hit_sectors": int(t["l2_hits"]),
+            "l2_miss_sectors": int(t["l2_misses"]),
+            "dram_read_sectors": int(t["dram_read"]),
+            "dram_write_sectors": int(t["dram_written"]),
+            "dram_fill_sectors": int(t["fills"]),
+            "dram_activations": int(t["activations"]),
+            "warps_active_pct": 100 * float(s["warp_cycles"].sum()) / (max(cycles, 1) * self.sms * gpu.sm.max_warps),
             "stall_cycles": int(s["stall_cycles"].sum()),
             "blocked_cycles": int(s["blocked_cycles"].sum()),
         }
         span = max(cycles, 1)
         busy = {
-            "issue": float(s["issued"].sum()) / (span * p.sms * p.schedulers),
-            "tag stage": float(s["tag_busy"].sum()) / (span * p.sms),
-            "data stage": float(s["data_busy"].sum()) / (span * p.sms),
-            "request port": float(s["port_busy"].sum()) / (span * p.sms * TICK),
-            "return port": float(s["return_busy"].sum()) / (span * p.sms * TICK),
-            "L2 slices": float(m.slice_busy.sum()) / (span * p.slices * TICK),
-            "DRAM data": float(m.channel_busy.sum()) / (span * p.channels * TICK),
-            "DRAM turnaround": float(m.channel_turning.sum()) / (span * p.channels * TICK),
-            "DRAM activation": float(m.dram_counters[2]) * p.activation_ticks / (span * p.channels * TICK),
+            "issue": float(s["issued"].sum()) / (span * self.sms * gpu.sm.schedulers),
+            "tag stage": float(s["tag_busy"].sum()) / (span * self.sms),
+            "data stage": float(s["data_busy"].sum()) / (span * self.sms),
+            "request port": float(s["port_busy"].sum()) / (span * self.sms * TICK),
+            "return port": float(s["return_busy"].sum()) / (span * self.sms * TICK),
+            "L2 slices": float(self.slices.slices["busy"].sum()) / (span * gpu.l2.slices * TICK),
+            "DRAM data": float(channels["busy"].sum()) / (span * gpu.dram.channels * TICK),
+            "DRAM turnaround": float(channels["turning"].sum()) / (span * gpu.dram.channels * TICK),
+            "DRAM activation": float(t["activations"]) * float(p["activation_ticks"]) / (span * gpu.dram.channels * TICK),
             "dispatch": self.retired * self.dispatcher.dispatch_ticks / TICK / span,
         }
         by_instruction = {
-            "l1_hit_sectors": m.l1_hits, "l1_miss_sectors": m.l1_misses, "l2_hit_sectors": m.l2_hits,
-            "l2_miss_sectors": m.l2_misses, "stall_cycles": m.stalls,
+            "l1_hit_sectors": statistics["l1_hits"].copy(), "l1_miss_sectors": statistics["l1_misses"].copy(),
+            "l2_hit_sectors": statistics["l2_hits"].copy(), "l2_miss_sectors": statistics["l2_misses"].copy(),
+            "stall_cycles": statistics["stalls"].copy(),
         }  # fmt: skip
         return MachineResult(
             cycles=ns * clock, ns=ns, machine_cycles=cycles, ctas=self.source.ctas, ctas_run=self.retired, half_width=0.0,

@@ -11,93 +11,85 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
 
 from warpsim.machine.crossbar import mix, schedule
-from warpsim.machine.l2 import READ_LINE, WRITE_LINE, sectors_of
-from warpsim.machine.records import FILL
-
-COMMAND = np.dtype(
-    [
-        ("time", np.int64),
-        ("line", np.int64),
-        ("message", np.int32),
-        ("channel", np.int32),
-        ("kind", np.int32),
-        ("mask", np.int32),
-    ],
-    align=True,
-)
+from warpsim.machine.host import borrowed, compiled, prefetch
+from warpsim.machine.l2 import READ_LINE, WRITE_LINE
+from warpsim.machine.records import FILL, TICK_BITS, sectors_of
 
 
-def tail_table(mean_ticks: float) -> np.ndarray:
+def tail_table(mean_ticks: float) -> NDArray[np.int64]:
     """1024 quantiles of an exponential distribution."""
     return np.array([-mean_ticks * math.log((k + 0.5) / 1024) for k in range(1024)]).astype(np.int64)
 
 
-@njit(cache=True)
-def opened(m, p, channel, piece):
+@compiled
+def opened(open_piece, pieces, channel, piece):
     """Whether the piece's row is open; it is afterwards."""
-    slot = piece % p.open_pieces
-    if m.open_piece[channel, slot] == piece:
+    slot = channel * pieces + piece % pieces
+    if open_piece[slot] == piece:
         return True
-    m.open_piece[channel, slot] = piece
+    open_piece[slot] = piece
     return False
 
 
-@njit(cache=True)
-def advance(p, m, begin, end):
+@compiled
+def drain(ch, start, turnaround):
+    """Write what waits, from `start` on."""
+    ch.free = start + ch.backlog + turnaround
+    ch.busy += ch.backlog
+    ch.turning += turnaround
+    ch.backlog = 0
+    ch.drained = ch.free
+
+
+@compiled
+def advance(m, begin, end):
     """Carry out the commands of this window, in the order in which the slices gave them."""
-    messages = m.messages
-    counters = m.dram_counters
-    for k in range(m.command_count[0]):
-        c = m.commands[k]
-        channel = c.channel * p.channels // p.slices
+    p = m.parameters[0]
+    total = m.totals[0]
+    messages, commands, channels = borrowed(m.messages), borrowed(m.commands), borrowed(m.channels)
+    counts, buckets, open_piece, tail = borrowed(m.counts), borrowed(m.buckets), borrowed(m.open_piece), borrowed(m.tail)
+    for k in range(total.commands):
+        c = commands[k]
+        if k + 8 < total.commands and commands[k + 8].kind == READ_LINE:
+            prefetch(messages, np.int64(commands[k + 8].message))
+        channel = np.int64(c.channel) * p.channels // p.slices
+        ch = channels[channel]
         n = sectors_of(c.mask)
         data = n * p.dram_sector_ticks
         piece = c.line // p.piece_lines
         t = c.time
+        closed = not opened(open_piece, p.open_pieces, channel, piece)
+        total.activations += closed
         if c.kind == WRITE_LINE:
-            counters[1] += n
-            if not opened(m, p, channel, piece):
-                counters[2] += 1
-                data = max(data, p.activation_ticks)
-            m.channel_backlog[channel] += data
+            total.dram_written += n
+            ch.backlog += max(data, p.activation_ticks) if closed else data
             continue
-        counters[0] += n
-        backlog = m.channel_backlog[channel]
-        free = m.channel_free[channel]
-        if backlog > 0 and (backlog >= p.drain_ticks or t - m.channel_drained[channel] >= p.drain_interval_ticks):
-            free = max(free, t) + backlog + p.turnaround_ticks
-            m.channel_busy[channel] += backlog
-            m.channel_turning[channel] += p.turnaround_ticks
-            m.channel_backlog[channel] = 0
-            m.channel_drained[channel] = free
-        start = max(t, free)
-        if not opened(m, p, channel, piece):
-            counters[2] += 1
-            start = max(start, m.channel_active[channel])
-            m.channel_active[channel] = start + p.activation_ticks
-        free = start + data
-        m.channel_busy[channel] += data
-        m.channel_free[channel] = free
+        total.dram_read += n
+        if ch.backlog > 0 and (ch.backlog >= p.drain_ticks or t - ch.drained >= p.drain_interval_ticks):
+            drain(ch, max(ch.free, t), p.turnaround_ticks)
+        start = max(t, ch.free)
+        if closed:
+            start = max(start, ch.active)
+            ch.active = start + p.activation_ticks
+        ch.free = start + data
+        ch.busy += data
         if c.kind == READ_LINE:
             msg = messages[c.message]
-            far = p.far_ticks if msg.near_slice != msg.home_slice else 0
-            tail = m.tail[(mix(piece * 1024 + (msg.row & 1023)) >> 16) & 1023]
-            msg.time = free + p.dram_latency_ticks + tail + far
+            late = tail[(mix(piece * 1024 + (msg.row & 1023)) >> 16) & 1023]
+            if msg.near_slice != msg.home_slice:
+                late += p.far_ticks
+            msg.time = ch.free + p.dram_latency_ticks + late
             msg.stage = FILL
-            schedule(messages, m.calendar_head, m.calendar_tail, c.message, end)
-    m.command_count[0] = 0
-    # Channels without reads drain on their own.
+            schedule(counts, buckets, np.int64(c.message), msg.time, end)
+        else:
+            total.fills += n
+    total.commands = 0
+    # A channel without reads drains on its own.
     for channel in range(p.channels):
-        if m.channel_backlog[channel] >= p.drain_ticks:
-            now = end << 6
-            free = max(m.channel_free[channel], begin << 6)
-            if free < now:
-                backlog = m.channel_backlog[channel]
-                m.channel_busy[channel] += backlog
-                m.channel_turning[channel] += p.turnaround_ticks
-                m.channel_free[channel] = free + backlog + p.turnaround_ticks
-                m.channel_backlog[channel] = 0
-                m.channel_drained[channel] = m.channel_free[channel]
+        ch = channels[channel]
+        start = max(ch.free, begin << TICK_BITS)
+        if ch.backlog >= p.drain_ticks and start < end << TICK_BITS:
+            drain(ch, start, p.turnaround_ticks)

@@ -1,22 +1,29 @@
 # mypy: disallow-untyped-defs=False, disallow-untyped-calls=False, disallow-untyped-decorators=False
 """L1 cache of an SM: sectored lines in four sets, one a tag bank, found through a hash table.
 
-Replacement is not LRU: a new line is unreferenced, a hit marks it, an unreferenced line is evicted at random (from a
-hash of line and count, so that results repeat); when all are marked, all marks are cleared. Lines with sectors under
-way stay. A load that finds no line to evict is fetched past the cache.
+Replacement is not LRU: a new line is unmarked, a hit marks it, an unmarked line is evicted at random (from a hash of
+line and count, so that results repeat); when all are marked, all marks are cleared. Lines with sectors under way stay. A
+load that finds no line to evict is fetched past the cache.
+
+An entry is known by its number within the SM; `base` is the SM's first. Marks are bit maps of 512 bits a set.
 """
 
 from __future__ import annotations
 
-from numba import njit
+import numpy as np
 
-from warpsim.machine.records import LINE, WAITER  # noqa: F401  (layouts that the kernels below work on)
+from warpsim.machine.host import compiled
 
 HEADS = 2048  # hash table of an SM
 SETS = 4
+WORDS = 8  # of a set's bit map
+
+_ORDER = np.zeros(64, np.int64)  # bit number of an isolated bit, by its de Bruijn hash
+for _k in range(64):
+    _ORDER[((1 << _k) * 0x03F79D71B4CB0A89 & 0xFFFFFFFFFFFFFFFF) >> 58] = _k
 
 
-@njit(cache=True)
+@compiled
 def bank_of(line, mask0, mask1):
     """Tag bank of a line: two parities over bits of its number."""
     a = line & mask0
@@ -32,82 +39,91 @@ def bank_of(line, mask0, mask1):
     return ((0x6996 >> (a & 15)) & 1) | (((0x6996 >> (b & 15)) & 1) << 1)
 
 
-@njit(cache=True)
-def find(lines, heads, sm, line):
-    """Entry of the line in the L1 of `sm`, or -1."""
-    entry = heads[sm * HEADS + ((line ^ (line >> 11)) & (HEADS - 1))]
+@compiled
+def find(lines, heads, base, sm, line):
+    """Number of the entry that holds the line, or -1."""
+    entry = np.int64(heads[sm * HEADS + ((line ^ (line >> 11)) & (HEADS - 1))])
+    tag = np.int32(line)
     while entry >= 0:
-        if lines[entry].line == line:
+        e = lines[base + entry]
+        if e.line == tag:
             return entry
-        entry = lines[entry].next
+        entry = np.int64(e.next)
+    return entry
+
+
+@compiled
+def mark(marks, banks, capacity, sm, entry):
+    """A hit on an entry: it is no longer one of those that may go."""
+    group = sm * SETS + entry // capacity
+    spot = entry % capacity
+    bit = np.int64(1) << (spot & 63)
+    word = group * WORDS + (spot >> 6)
+    if marks[word] & bit:
+        marks[word] ^= bit
+        banks[group].unmarked -= 1
+
+
+@compiled
+def victim(lines, marks, first, group, draw):
+    """An unmarked entry of the set at random, without sectors under way; -1 if eight draws find none."""
+    for _ in range(8):
+        draw = (draw * 0x5851F42D4C957F2D + 0x14057B7EF767814F) & 0x7FFFFFFFFFFFFFFF
+        word = (draw >> 40) & (WORDS - 1)
+        bits = marks[group * WORDS + word] & (np.int64(-1) << ((draw >> 50) & 63))
+        for _ in range(WORDS):
+            if bits:
+                break
+            word = (word + 1) & (WORDS - 1)
+            bits = marks[group * WORDS + word]
+        if bits == 0:
+            word = (word + 1) & (WORDS - 1)
+            bits = marks[group * WORDS + word]
+        spot = (word << 6) | _ORDER[((np.uint64(bits & -bits)) * np.uint64(0x03F79D71B4CB0A89)) >> np.uint64(58)]
+        if lines[first + spot].pending == 0:
+            return spot
     return -1
 
 
-@njit(cache=True)
-def mark(lines, unmarked, unmarked_count, capacity, entry):
-    """A hit on an unreferenced line: take it off the list of those that may go."""
-    here = lines[entry].position
-    bank = entry // capacity
-    last = unmarked_count[bank] - 1
-    moved = unmarked[bank * capacity + last]
-    unmarked[bank * capacity + here] = moved
-    lines[moved].position = here
-    unmarked_count[bank] = last
-    lines[entry].position = -1
-
-
-@njit(cache=True)
-def allocate(lines, heads, unmarked, unmarked_count, used, capacity, sm, bank, line, salt):
+@compiled
+def allocate(lines, heads, marks, banks, capacity, base, sm, bank, line, salt):
     """An entry for a new line, or -1 when every candidate has sectors under way."""
     group = sm * SETS + bank
-    base = group * capacity
-    if used[group] < capacity:
-        entry = base + used[group]
-        used[group] += 1
+    first = bank * capacity
+    state = banks[group]
+    if state.used < capacity:
+        spot = np.int64(state.used)
+        state.used += 1
     else:
-        if unmarked_count[group] == 0:
-            for i in range(capacity):
-                unmarked[base + i] = base + i
-                lines[base + i].position = i
-            unmarked_count[group] = capacity
-        count = unmarked_count[group]
-        entry = -1
-        draw = (line * 0x9E3779B97F4A7C15 + salt * 0x632BE59BD9B4E019) & 0x7FFFFFFFFFFFFFFF
-        start = (draw >> 33) % count
-        for i in range(min(count, 8)):
-            spot = start + i
-            if spot >= count:
-                spot -= count
-            candidate = unmarked[base + spot]
-            if lines[candidate].pending == 0:
-                entry = candidate
-                break
-        if entry < 0:
-            return -1
-        old = lines[entry].line
+        if state.unmarked == 0:
+            for spot in range(capacity):
+                marks[group * WORDS + (spot >> 6)] |= np.int64(1) << (spot & 63)
+            state.unmarked = capacity
+        spot = victim(lines, marks, base + first, group, line * 0x9E3779B97F4A7C1 + salt)
+        if spot < 0:
+            return spot
+        entry = first + spot
+        old = np.int64(lines[base + entry].line)
         head = sm * HEADS + ((old ^ (old >> 11)) & (HEADS - 1))
-        at = heads[head]
+        at = np.int64(heads[head])
         if at == entry:
-            heads[head] = lines[entry].next
+            heads[head] = lines[base + entry].next
         else:
-            while lines[at].next != entry:
-                at = lines[at].next
-            lines[at].next = lines[entry].next
-        here = lines[entry].position
-        moved = unmarked[base + count - 1]
-        unmarked[base + here] = moved
-        lines[moved].position = here
-        unmarked_count[group] = count - 1
+            while lines[base + at].next != entry:
+                at = np.int64(lines[base + at].next)
+            lines[base + at].next = lines[base + entry].next
+    entry = first + spot
     head = sm * HEADS + ((line ^ (line >> 11)) & (HEADS - 1))
-    e = lines[entry]
-    e.line = line
+    e = lines[base + entry]
+    e.line = np.int32(line)
     e.valid = 0
     e.pending = 0
     e.waiter = -1
     e.next = heads[head]
     heads[head] = entry
-    spot = unmarked_count[group]
-    unmarked[base + spot] = entry
-    e.position = spot
-    unmarked_count[group] = spot + 1
+    bit = np.int64(1) << (spot & 63)
+    word = group * WORDS + (spot >> 6)
+    if not marks[word] & bit:
+        marks[word] |= bit
+        state.unmarked += 1
     return entry

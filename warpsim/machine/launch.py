@@ -4,26 +4,29 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from warpsim.machine.host import borrowed, compiled
 from warpsim.machine.records import GAP, RUNNING, TICK_BITS
-from warpsim.machine.sm import push
+from warpsim.machine.sm import GROUPS, push
 
 
-@njit(cache=True)
-def start(p, m, slots, times):
+@compiled
+def start(m, slots, times):
     """Put the warps of the CTAs launched in these slots at these cycles on their SMs' event heaps."""
+    p = m.parameters[0]
+    sms, warps, ctas, heap = borrowed(m.sms), borrowed(m.warps), borrowed(m.ctas), borrowed(m.heap)
+    groups, board_pending, board_time = borrowed(m.groups), borrowed(m.board_pending), borrowed(m.board_time)
     for k in range(slots.shape[0]):
         slot = slots[k]
         sm = slot // p.ctas_per_sm
-        s = m.sms[sm]
-        m.ctas[slot].alive = p.warps
-        m.ctas[slot].arrived = 0
+        s = sms[sm]
+        ctas[slot].alive = p.warps
+        ctas[slot].arrived = 0
         first = times[k] + p.warp_start
-        s.warps += p.warps
+        m.totals[0].warps += p.warps
         for row in range(slot * p.warps, (slot + 1) * p.warps):
-            w = m.warps[row]
+            w = warps[row]
             w.op = 0
             w.end = 0
             w.phase = GAP
@@ -32,12 +35,12 @@ def start(p, m, slots, times):
             w.group_head = 0
             w.group_tail = 0
             w.group_time = 0
-            m.group_pending[row, 0] = 0
-            m.group_time[row, 0] = 0
-            for b in range(6):
-                m.board_pending[row, b] = 0
-                m.board_time[row, b] = 0
-            push(m.heap, sm * 64, s.heap, (first << 6) | (row - sm * p.rows))
+            groups[row * GROUPS].pending = 0
+            groups[row * GROUPS].time = 0
+            for b in range(row * 8, row * 8 + 6):
+                board_pending[b] = 0
+                board_time[b] = 0
+            push(heap, sm * 64, s.heap, (first << 6) | (row - sm * p.rows))
             s.heap += 1
 
 

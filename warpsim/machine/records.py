@@ -7,9 +7,8 @@ whole number of cycles stay exact and deterministic. Messages live in one array;
 from __future__ import annotations
 
 import numpy as np
-from warpsim.compilation import njit
 
-compiled = njit(error_model="numpy", nogil=True)
+from warpsim.machine.host import compiled
 
 TICK_BITS = 6
 TICK = 1 << TICK_BITS  # ticks of an SM cycle
@@ -49,6 +48,8 @@ MESSAGE = np.dtype(
         ("cover", np.uint8),  # bytes written in each other sector
         ("operations", np.uint8),
         ("barrier", np.uint8),  # scoreboard, 7 none, 8 + g: group g of asynchronous copies
+        ("set", np.int32),  # of L2, in the slice it goes to next
+        ("padding", np.int32),  # one message a line of the host's cache
     ],
     align=True,
 )
@@ -87,11 +88,10 @@ SM_STATE = np.dtype(
         ("blocked", np.int32),
         ("fifo_head", np.int32),
         ("fifo_count", np.int32),
-        ("response_head", np.int32),
-        ("response_tail", np.int32),
-        ("out_head", np.int32),
-        ("out_tail", np.int32),
-        ("warps", np.int32),  # resident
+        ("response_head", np.int64),  # counters of the rings of responses and requests
+        ("response_tail", np.int64),
+        ("out_head", np.int64),
+        ("out_tail", np.int64),
         # counters
         ("issued", np.int64),  # scheduler cycles
         ("tag_busy", np.int64),
@@ -108,18 +108,16 @@ SM_STATE = np.dtype(
         ("requests", np.int64),  # to L2
         ("read_sectors", np.int64),  # asked of L2
         ("write_sectors", np.int64),
-        ("flying", np.int64),  # sectors asked for and not there yet
         ("last", np.int64),  # cycle of its last event
     ],
     align=True,
 )
 
-LINE = np.dtype(  # an entry of L1
+LINE = np.dtype(  # an entry of L1; numbers within the SM
     [
-        ("line", np.int64),
-        ("next", np.int32),
-        ("waiter", np.int32),
-        ("position", np.int32),  # in the list of unreferenced entries, or -1
+        ("line", np.int32),  # low bits of the line number
+        ("next", np.int16),  # in its hash chain
+        ("waiter", np.int16),  # first request that merged with it
         ("valid", np.uint8),
         ("pending", np.uint8),
     ],
@@ -127,7 +125,7 @@ LINE = np.dtype(  # an entry of L1
 )
 
 WAITER = np.dtype(  # a request merged with one under way
-    [("next", np.int32), ("row", np.int32), ("generation", np.int32), ("mask", np.uint8), ("barrier", np.uint8)], align=True
+    [("next", np.int16), ("row", np.int32), ("generation", np.int32), ("mask", np.uint8), ("barrier", np.uint8)], align=True
 )
 
 OPS = np.dtype(
@@ -171,18 +169,6 @@ STATISTICS = np.dtype(  # of an instruction index
         ("l2_hits", np.int64),
         ("l2_misses", np.int64),
         ("stalls", np.int64),
-    ],
-    align=True,
-)
-
-BUCKET = np.dtype([("head", np.int32), ("tail", np.int32)], align=True)  # of the calendar
-
-ENTRY = np.dtype(  # a way of L2
-    [
-        ("line", np.int64),
-        ("state", np.int32),
-        ("waiting", np.int32),  # first message that waits for it
-        ("cover", np.int64),  # bytes written, 8 bits a sector
     ],
     align=True,
 )
@@ -238,6 +224,10 @@ TOTALS = np.dtype(
         ("dram_written", np.int64),
         ("activations", np.int64),
         ("fills", np.int64),
+        ("busy", np.int64),  # lines and stores outstanding
+        ("flying", np.int64),  # sectors of loads under way
+        ("warps", np.int64),  # resident
+        ("l2_asked", np.int64),  # sectors that the SMs asked of L2 or sent to it
     ],
     align=True,
 )

@@ -11,15 +11,17 @@ to completions only.
 
 from __future__ import annotations
 
-from numba import njit
+import numpy as np
 
 from warpsim.frontend.trace import (
     ASYNC_COPY, ATOMIC, BARRIER, DEPBAR, EXIT, FIXED, LDGDEPBAR, LOAD, LOCAL_LOAD, LOCAL_STORE, REDUCTION, SHARED_ATOMIC,
     SHARED_LOAD, SHARED_STORE, STORE,
 )  # fmt: skip
+from warpsim.machine.host import borrowed, compiled, prefetch
 from warpsim.machine.l1 import SETS, allocate, bank_of, find, mark
 from warpsim.machine.records import (
     AT_BARRIER, AT_LSU, CHECK, EXECUTE, FOREVER, GAP, IDLE, PORT, READ, RUNNING, TICK_BITS, WAITING, WRITE,
+    sectors_of,
 )  # fmt: skip
 from warpsim.machine.records import ATOMIC as ATOMIC_MESSAGE
 from warpsim.machine.records import REDUCTION as REDUCTION_MESSAGE
@@ -28,7 +30,7 @@ GROUPS = 16  # groups of asynchronous copies a warp may have open
 FIFO = 64
 
 
-@njit(cache=True)
+@compiled
 def push(heap, base, count, key):
     """Insert a key (cycle × 64 + row of the SM) in a binary heap of `count` keys."""
     i = count
@@ -41,7 +43,7 @@ def push(heap, base, count, key):
     heap[base + i] = key
 
 
-@njit(cache=True)
+@compiled
 def pop(heap, base, count):
     """Take the smallest of `count` keys."""
     top = heap[base]
@@ -62,30 +64,31 @@ def pop(heap, base, count):
     return top
 
 
-@njit(cache=True)
-def finish_groups(w, row, group_pending, group_time, group_barrier, board_pending, board_time):
+@compiled
+def finish_groups(w, row, groups, board_pending, board_time):
     """Close the books on groups of asynchronous copies that are there, in order."""
-    while w.group_head < w.group_tail and group_pending[row, w.group_head & (GROUPS - 1)] == 0:
-        g = w.group_head & (GROUPS - 1)
-        w.group_time = max(w.group_time, group_time[row, g])
-        b = group_barrier[row, g]
-        if b < 6:
-            board_pending[row, b] -= 1
-            board_time[row, b] = max(board_time[row, b], w.group_time)
+    while w.group_head < w.group_tail:
+        g = groups[row * GROUPS + (w.group_head & (GROUPS - 1))]
+        if g.pending != 0:
+            break
+        w.group_time = max(w.group_time, g.time)
+        if g.barrier < 6:
+            board_pending[row * 8 + g.barrier] -= 1
+            board_time[row * 8 + g.barrier] = max(board_time[row * 8 + g.barrier], w.group_time)
         w.group_head += 1
 
 
-@njit(cache=True)
+@compiled
 def ready_time(w, op, row, time, board_pending, board_time):
     """Cycle from which the operation may issue, or -1 while something it waits for is under way."""
     ready = time
     mask = op.wait
-    b = 0
+    b = row * 8
     while mask:
         if mask & 1:
-            if board_pending[row, b] > 0:
+            if board_pending[b] > 0:
                 return -1
-            ready = max(ready, board_time[row, b])
+            ready = max(ready, board_time[b])
         mask >>= 1
         b += 1
     if op.kind == DEPBAR:
@@ -95,17 +98,29 @@ def ready_time(w, op, row, time, board_pending, board_time):
     return ready
 
 
-@njit(cache=True)
-def advance(p, m, end):
+@compiled
+def advance(m, end):
     """Advance every SM to cycle `end`, or to where it lacks a warp's next block; returns how many lack one."""
-    # Arrays are taken out of the tuple once: the kernel is one piece for speed.
-    sms, warps, ctas, heap, ops = m.sms, m.warps, m.ctas, m.heap, m.ops
-    sched, int_free, fma_free, fp64_free, xu_free = m.sched, m.int_free, m.fma_free, m.fp64_free, m.xu_free
-    board_time, board_pending = m.board_time, m.board_pending
-    messages, free = m.messages, m.free
-    lines, heads, unmarked, unmarked_count, used = m.lines, m.heads, m.unmarked, m.unmarked_count, m.used
-    waiters, free_waiters = m.waiters, m.free_waiters
+    # Each array leaves the tuple once; the kernel is one piece, for speed.
+    p = m.parameters[0]
+    total = m.totals[0]
+    sms, warps, ctas, heap, fifo = borrowed(m.sms), borrowed(m.warps), borrowed(m.ctas), borrowed(m.heap), borrowed(m.fifo)
+    ops, lanes, groups = borrowed(m.ops), borrowed(m.lanes), borrowed(m.groups)
+    board_time, board_pending = borrowed(m.board_time), borrowed(m.board_pending)
+    messages, free, outs = borrowed(m.messages), borrowed(m.free), borrowed(m.outs)
+    responses, times = borrowed(m.responses), borrowed(m.times)
+    lines, heads, marks, banks = borrowed(m.lines), borrowed(m.heads), borrowed(m.marks), borrowed(m.banks)
+    waiters, free_waiters = borrowed(m.waiters), borrowed(m.free_waiters)
+    blocks, block_head, block_tail = borrowed(m.blocks), borrowed(m.block_head), borrowed(m.block_tail)
+    words, word_head, finished = borrowed(m.words), borrowed(m.word_head), borrowed(m.done)
+    block_first, block_count = borrowed(m.block_first), borrowed(m.block_count)
+    retirements, statistics = borrowed(m.retirements), borrowed(m.statistics)
+    block_mask, word_mask = m.block_mask, m.word_mask
     rows = p.rows
+    pool = free.shape[0] // sms.shape[0]
+    capacity = np.int64(p.l1_capacity)
+    ring = responses.shape[0] // sms.shape[0] - 1
+    merges = free_waiters.shape[0] // sms.shape[0]
     starved = 0
     for sm in range(p.sms):
         s = sms[sm]
@@ -113,45 +128,55 @@ def advance(p, m, end):
             continue
         base = sm * 64
         first_row = sm * rows
+        first_line = sm * SETS * capacity
+        first_waiter = sm * merges
+        first_response = sm * (ring + 1)
         heap_count = s.heap
         stopped = False
         while True:
             # The next event: a queued memory operation, a response, or a warp.
             if s.fifo_count > 0 and s.blocked == 0:
-                r = m.fifo[sm, s.fifo_head]
+                r = fifo[sm * FIFO + s.fifo_head]
                 s.fifo_head = (s.fifo_head + 1) & (FIFO - 1)
                 s.fifo_count -= 1
                 t = s.now
                 from_fifo = True
             else:
                 from_fifo = False
-                head = s.response_head
-                tr = (messages[head].time + 63) >> TICK_BITS if head >= 0 else FOREVER
+                tr = times[first_response + (s.response_head & ring)] if s.response_head < s.response_tail else FOREVER
                 tw = heap[base] >> 6 if heap_count > 0 else FOREVER
                 if tr <= tw:
                     if tr >= end:
                         break
                     # A response: sectors of a load or atomic, or the acknowledgement of a store.
+                    head = np.int64(responses[first_response + (s.response_head & ring)])
+                    s.response_head += 1
+                    if s.response_head + 6 < s.response_tail:
+                        prefetch(messages, np.int64(responses[first_response + ((s.response_head + 6) & ring)]))
+                    if s.response_head + 3 < s.response_tail:
+                        ahead = messages[np.int64(responses[first_response + ((s.response_head + 3) & ring)])].entry
+                        if ahead >= 0:
+                            prefetch(lines, np.int64(first_line + ahead))
                     msg = messages[head]
-                    s.response_head = msg.next
                     s.now = tr
                     s.last = max(s.last, tr)
+                    total.busy -= 1
                     if msg.kind == WRITE or msg.kind == REDUCTION_MESSAGE:
                         s.stores -= 1
                     else:
                         s.loads -= 1
-                        n = ((0x4332322132212110 >> (msg.mask * 4)) & 15)
-                        s.flying -= n
+                        n = sectors_of(msg.mask)
+                        total.flying -= n
                         done = tr + p.return_latency
                         if p.fill_wavefronts > 0:
                             s.data_free = max(s.data_free, tr) + p.fill_wavefronts
                             s.data_busy += p.fill_wavefronts
-                        chain = -1
+                        chain = np.int64(-1)
                         if msg.entry >= 0:
-                            e = lines[msg.entry]
+                            e = lines[first_line + msg.entry]
                             e.valid |= msg.mask
                             e.pending &= 15 ^ msg.mask
-                            chain = e.waiter
+                            chain = np.int64(e.waiter)
                             if chain >= 0:
                                 e.waiter = -1
                         row = msg.row
@@ -161,20 +186,18 @@ def advance(p, m, end):
                             w = warps[row]
                             if w.generation == generation:
                                 if barrier < 7:
-                                    board_pending[row, barrier] -= 1
-                                    board_time[row, barrier] = max(board_time[row, barrier], done)
+                                    board_pending[row * 8 + barrier] -= 1
+                                    board_time[row * 8 + barrier] = max(board_time[row * 8 + barrier], done)
                                 elif barrier >= 8:
                                     g = barrier - 8
-                                    m.group_pending[row, g] -= 1
-                                    m.group_time[row, g] = max(m.group_time[row, g], done)
-                                    finish_groups(
-                                        w, row, m.group_pending, m.group_time, m.group_barrier, board_pending, board_time
-                                    )
+                                    groups[row * GROUPS + g].pending -= 1
+                                    groups[row * GROUPS + g].time = max(groups[row * GROUPS + g].time, done)
+                                    finish_groups(w, row, groups, board_pending, board_time)
                                 if w.state == WAITING:
                                     ready = ready_time(w, ops[w.op], row, tr, board_pending, board_time)
                                     if ready >= 0:
                                         stall = ready - w.since
-                                        m.stalls[ops[w.op].index] += stall
+                                        statistics[ops[w.op].index].stalls += stall
                                         s.stall_cycles += stall
                                         w.state = RUNNING
                                         w.phase = PORT
@@ -183,9 +206,9 @@ def advance(p, m, end):
                             # Next of the requests that merged with this line.
                             found = False
                             while chain >= 0:
-                                a = waiters[chain]
-                                nxt = a.next
-                                e = lines[msg.entry]
+                                a = waiters[first_waiter + chain]
+                                nxt = np.int64(a.next)
+                                e = lines[first_line + msg.entry]
                                 if a.mask & e.pending:
                                     a.next = e.waiter
                                     e.waiter = chain
@@ -193,7 +216,7 @@ def advance(p, m, end):
                                     row = a.row
                                     generation = a.generation
                                     barrier = a.barrier
-                                    m.free_waiters[sm, s.waiters] = chain
+                                    free_waiters[sm * merges + s.waiters] = chain
                                     s.waiters += 1
                                     found = True
                                 chain = nxt
@@ -201,7 +224,7 @@ def advance(p, m, end):
                                     break
                             if not found:
                                 break
-                    free[sm, s.free] = head
+                    free[sm * pool + s.free] = head
                     s.free += 1
                     if s.blocked:
                         s.blocked = 0
@@ -216,51 +239,51 @@ def advance(p, m, end):
             row = first_row + r
             w = warps[row]
             w.state = RUNNING
-            lane = sm * 4 + r % p.schedulers
+            lane = lanes[sm * 4 + r % p.schedulers]
             while True:
                 # The warp goes on inline while nothing else comes first.
                 limit = heap[base] if heap_count > 0 else FOREVER
-                if s.response_head >= 0:
-                    tr = (messages[s.response_head].time + 63) >> TICK_BITS
+                if s.response_head < s.response_tail:
+                    tr = times[first_response + (s.response_head & ring)]
                     if (tr << 6) < limit:
                         limit = tr << 6
                 if (end << 6) < limit:
                     limit = end << 6
                 if w.phase == GAP:
                     if w.op == w.end:
-                        at = m.block_head[row]
-                        if at == m.block_tail[row]:
-                            if m.done[row]:
-                                m.fault[0] = 1
+                        at = block_head[row]
+                        if at == block_tail[row]:
+                            if finished[row]:
+                                total.fault = 1
                                 w.state = IDLE
                                 break
                             push(heap, base, heap_count, (t << 6) | r)
                             heap_count += 1
                             stopped = True
                             break
-                        block = m.blocks[row, at & m.block_mask]
-                        m.block_head[row] = at + 1
-                        w.op = m.block_first[block]
-                        w.end = w.op + m.block_count[block]
+                        block = blocks[row * (block_mask + 1) + (at & block_mask)]
+                        block_head[row] = at + 1
+                        w.op = block_first[block]
+                        w.end = w.op + block_count[block]
                     op = ops[w.op]
                     n = op.gap
                     if n > 0:
-                        start = max(t, sched[lane])
-                        sched[lane] = start + n
+                        start = max(t, lane.issue)
+                        lane.issue = start + n
                         s.issued += n
                         t2 = start + op.gap_stall
                         if op.int_cycles > 0:
-                            int_free[lane] = max(start, int_free[lane]) + op.int_cycles
-                            t2 = max(t2, int_free[lane])
+                            lane.int = max(start, lane.int) + op.int_cycles
+                            t2 = max(t2, lane.int)
                         if op.fma_cycles > 0:
-                            fma_free[lane] = max(start, fma_free[lane]) + op.fma_cycles
-                            t2 = max(t2, fma_free[lane])
+                            lane.fma = max(start, lane.fma) + op.fma_cycles
+                            t2 = max(t2, lane.fma)
                         if op.fp64_cycles > 0:
-                            fp64_free[lane] = max(start, fp64_free[lane]) + op.fp64_cycles
-                            t2 = max(t2, fp64_free[lane])
+                            lane.fp64 = max(start, lane.fp64) + op.fp64_cycles
+                            t2 = max(t2, lane.fp64)
                         if op.xu_cycles > 0:
-                            xu_free[lane] = max(start, xu_free[lane]) + op.xu_cycles
-                            t2 = max(t2, xu_free[lane])
+                            lane.xu = max(start, lane.xu) + op.xu_cycles
+                            t2 = max(t2, lane.xu)
                         w.phase = CHECK
                         if t2 > t:
                             t = t2
@@ -280,7 +303,7 @@ def advance(p, m, end):
                             w.since = t
                             break
                         if ready > t:
-                            m.stalls[op.index] += ready - t
+                            statistics[op.index].stalls += ready - t
                             s.stall_cycles += ready - t
                             t = ready
                             if ((t << 6) | r) >= limit:
@@ -289,8 +312,8 @@ def advance(p, m, end):
                                 break
                 if w.phase == PORT:
                     w.phase = EXECUTE
-                    start = max(t, sched[lane])
-                    sched[lane] = start + 1
+                    start = max(t, lane.issue)
+                    lane.issue = start + 1
                     s.issued += 1
                     if start > t:
                         t = start
@@ -303,8 +326,8 @@ def advance(p, m, end):
                 next_time = t + op.stall
                 s.last = max(s.last, t)
                 if LOAD <= kind <= ASYNC_COPY:
-                    at = m.word_head[row]
-                    header = m.words[row, at & m.word_mask]
+                    at = word_head[row]
+                    header = words[row * (word_mask + 1) + (at & word_mask)]
                     count = header & 255
                     if (header >> 32) & 63:
                         tag = (header >> 8) & 255
@@ -323,16 +346,16 @@ def advance(p, m, end):
                             w.state = AT_LSU
                             if from_fifo:
                                 s.fifo_head = (s.fifo_head - 1) & (FIFO - 1)
-                                m.fifo[sm, s.fifo_head] = r
+                                fifo[sm * FIFO + s.fifo_head] = r
                                 s.fifo_count += 1
                             else:
-                                m.fifo[sm, (s.fifo_head + s.fifo_count) & (FIFO - 1)] = r
+                                fifo[sm * FIFO + ((s.fifo_head + s.fifo_count) & (FIFO - 1))] = r
                                 s.fifo_count += 1
                             if s.blocked == 0:
                                 s.blocked = 1
                                 s.blocked_since = t
                             break
-                        m.word_head[row] = at + 1 + count
+                        word_head[row] = at + 1 + count
                         done = t
                         if is_shared:
                             start = max(t, s.data_free)
@@ -362,23 +385,23 @@ def advance(p, m, end):
                                 sectors = (header >> 40) & 255
                                 cover = min(32, op.width * ((header >> 32) & 63) // max(sectors, 1))
                             for k in range(count):
-                                word = m.words[row, (at + 1 + k) & m.word_mask]
+                                word = words[row * (word_mask + 1) + ((at + 1 + k) & word_mask)]
                                 mask = word & 15
                                 line = word >> 16
                                 entry = -1
                                 send = mask
                                 if not is_store and kind != ATOMIC and not bypass:
-                                    entry = find(lines, heads, sm, line)
+                                    entry = find(lines, heads, first_line, sm, line)
                                     if entry >= 0:
-                                        e = lines[entry]
+                                        e = lines[first_line + entry]
                                         need = mask & (15 ^ e.valid)
                                         send = need & (15 ^ e.pending)
-                                        if need == 0 and e.position >= 0:
-                                            mark(lines, unmarked, unmarked_count, p.l1_capacity, entry)
+                                        if need == 0:
+                                            mark(marks, banks, capacity, sm, entry)
                                         if need & e.pending:
                                             s.waiters -= 1
-                                            slot = free_waiters[sm, s.waiters]
-                                            a = waiters[slot]
+                                            slot = free_waiters[sm * merges + s.waiters]
+                                            a = waiters[first_waiter + slot]
                                             a.row = row
                                             a.generation = w.generation
                                             a.mask = need
@@ -386,13 +409,13 @@ def advance(p, m, end):
                                             a.next = e.waiter
                                             e.waiter = slot
                                             if code < 7:
-                                                board_pending[row, code] += 1
+                                                board_pending[row * 8 + code] += 1
                                             elif code >= 8:
-                                                m.group_pending[row, code - 8] += 1
-                                    n_all = (0x4332322132212110 >> (mask * 4)) & 15
-                                    n_send = (0x4332322132212110 >> (send * 4)) & 15
-                                    m.l1_hits[op.index] += n_all - n_send
-                                    m.l1_misses[op.index] += n_send
+                                                groups[row * GROUPS + code - 8].pending += 1
+                                    n_all = sectors_of(mask)
+                                    n_send = sectors_of(send)
+                                    statistics[op.index].l1_hits += n_all - n_send
+                                    statistics[op.index].l1_misses += n_send
                                     if kind == LOAD:
                                         s.load_hits += n_all - n_send
                                         s.load_misses += n_send
@@ -401,30 +424,30 @@ def advance(p, m, end):
                                     misses += 1
                                     if entry < 0:
                                         entry = allocate(
-                                            lines, heads, unmarked, unmarked_count, used, p.l1_capacity, sm,
+                                            lines, heads, marks, banks, capacity, first_line, sm,
                                             bank_of(line, p.mask0, p.mask1) % SETS, line, s.requests,
                                         )  # fmt: skip
                                     if entry >= 0:
-                                        lines[entry].pending |= send
+                                        lines[first_line + entry].pending |= send
                                 elif kind == LOCAL_STORE:
-                                    entry = find(lines, heads, sm, line)
+                                    entry = find(lines, heads, first_line, sm, line)
                                     if entry < 0:
                                         entry = allocate(
-                                            lines, heads, unmarked, unmarked_count, used, p.l1_capacity, sm,
+                                            lines, heads, marks, banks, capacity, first_line, sm,
                                             bank_of(line, p.mask0, p.mask1) % SETS, line, s.requests,
                                         )  # fmt: skip
                                     if entry >= 0:
-                                        lines[entry].valid |= (word >> 4) & (15 ^ lines[entry].pending)
+                                        lines[first_line + entry].valid |= (word >> 4) & (15 ^ lines[first_line + entry].pending)
                                     entry = -1
                                 elif not is_store:
                                     misses += 1
-                                    n_all = (0x4332322132212110 >> (mask * 4)) & 15
-                                    m.l1_misses[op.index] += n_all
+                                    n_all = sectors_of(mask)
+                                    statistics[op.index].l1_misses += n_all
                                     if kind == LOAD:
                                         s.load_misses += n_all
-                                n = (0x4332322132212110 >> (send * 4)) & 15
+                                n = sectors_of(send)
                                 s.free -= 1
-                                i = free[sm, s.free]
+                                i = free[sm * pool + s.free]
                                 msg = messages[i]
                                 msg.line = line
                                 msg.row = row
@@ -438,6 +461,8 @@ def advance(p, m, end):
                                 msg.stage = 0
                                 msg.barrier = code
                                 s.requests += 1
+                                total.busy += 1
+                                total.l2_asked += n
                                 if is_store:
                                     port += p.request_ticks + n * p.store_ticks
                                     msg.full = (word >> 4) & 15
@@ -452,7 +477,7 @@ def advance(p, m, end):
                                 else:
                                     port += p.request_ticks
                                     s.loads += 1
-                                    s.flying += n
+                                    total.flying += n
                                     s.read_sectors += n
                                     if kind == ATOMIC:
                                         msg.kind = ATOMIC_MESSAGE
@@ -461,16 +486,12 @@ def advance(p, m, end):
                                     else:
                                         msg.kind = READ
                                     if code < 7:
-                                        board_pending[row, code] += 1
+                                        board_pending[row * 8 + code] += 1
                                     elif code >= 8:
-                                        m.group_pending[row, code - 8] += 1
+                                        groups[row * GROUPS + code - 8].pending += 1
                                 msg.time = port
-                                msg.next = -1
-                                if s.out_head < 0:
-                                    s.out_head = i
-                                else:
-                                    messages[s.out_tail].next = i
-                                s.out_tail = i
+                                outs[first_response + (s.out_tail & ring)] = i
+                                s.out_tail += 1
                             s.port_busy += port - departure
                             s.port_free = port
                             if is_store:
@@ -482,30 +503,29 @@ def advance(p, m, end):
                             source = data_start + data
                             done = data_start + data - 1 + p.hit_latency
                             if kind == ASYNC_COPY:
-                                m.group_time[row, code - 8] = max(m.group_time[row, code - 8], done)
+                                groups[row * GROUPS + code - 8].time = max(groups[row * GROUPS + code - 8].time, done)
                         if op.write_barrier < 6 and kind != ASYNC_COPY and not is_store:
-                            board_time[row, op.write_barrier] = max(board_time[row, op.write_barrier], done)
+                            board_time[row * 8 + op.write_barrier] = max(board_time[row * 8 + op.write_barrier], done)
                         if op.read_barrier < 6:
-                            board_time[row, op.read_barrier] = max(board_time[row, op.read_barrier], source)
+                            board_time[row * 8 + op.read_barrier] = max(board_time[row * 8 + op.read_barrier], source)
                         if held - p.queue > next_time:
                             next_time = held - p.queue
                     else:
-                        m.word_head[row] = at + 1 + count
+                        word_head[row] = at + 1 + count
                 elif kind == FIXED:
                     if op.write_barrier < 6:
-                        board_time[row, op.write_barrier] = max(board_time[row, op.write_barrier], t + op.latency)
+                        board_time[row * 8 + op.write_barrier] = max(board_time[row * 8 + op.write_barrier], t + op.latency)
                     if op.read_barrier < 6:
-                        board_time[row, op.read_barrier] = max(board_time[row, op.read_barrier], t + 2)
+                        board_time[row * 8 + op.read_barrier] = max(board_time[row * 8 + op.read_barrier], t + 2)
                 elif kind == LDGDEPBAR:
-                    g = w.group_tail & (GROUPS - 1)
-                    m.group_barrier[row, g] = op.write_barrier
+                    groups[row * GROUPS + (w.group_tail & (GROUPS - 1))].barrier = op.write_barrier
                     if op.write_barrier < 6:
-                        board_pending[row, op.write_barrier] += 1
+                        board_pending[row * 8 + op.write_barrier] += 1
                     w.group_tail += 1
-                    finish_groups(w, row, m.group_pending, m.group_time, m.group_barrier, board_pending, board_time)
-                    g = w.group_tail & (GROUPS - 1)
-                    m.group_pending[row, g] = 0
-                    m.group_time[row, g] = 0
+                    finish_groups(w, row, groups, board_pending, board_time)
+                    g = groups[row * GROUPS + (w.group_tail & (GROUPS - 1))]
+                    g.pending = 0
+                    g.time = 0
                 elif kind == BARRIER or kind == EXIT:
                     slot = row // p.warps
                     c = ctas[slot]
@@ -519,19 +539,19 @@ def advance(p, m, end):
                         c.alive -= 1
                         w.state = IDLE
                         w.generation += 1
-                        s.warps -= 1
+                        total.warps -= 1
                         s.warp_cycles += t - w.started
                     if c.alive == 0:
-                        m.retired_slot[m.retired[0]] = slot
-                        m.retired_time[m.retired[0]] = t
-                        m.retired[0] += 1
+                        retirements[total.retired].slot = slot
+                        retirements[total.retired].time = t
+                        total.retired += 1
                     elif c.arrived == c.alive:
                         c.arrived = 0
                         for other in range(slot * p.warps, slot * p.warps + p.warps):
                             o = warps[other]
                             if o.state == AT_BARRIER:
                                 o.state = RUNNING
-                                m.stalls[ops[o.op - 1].index] += t + p.barrier_latency - o.since
+                                statistics[ops[o.op - 1].index].stalls += t + p.barrier_latency - o.since
                                 s.stall_cycles += t + p.barrier_latency - o.since
                                 push(heap, base, heap_count, ((t + p.barrier_latency) << 6) | (other - first_row))
                                 heap_count += 1
