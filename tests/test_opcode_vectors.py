@@ -50,5 +50,7 @@ def test_the_executor_agrees_with_the_gpu(name: str) -> None:
         same = close(ours[row], theirs[row]) if rows is None or row in rows else ours[row] == theirs[row]
         for thread in np.flatnonzero(~same)[:2]:
             words = " ".join(f"{int(x[thread]):08x}" for x in (a, b, c))
-            wrong.append(f"r{row}({words}) = {int(theirs[row, thread]):08x} on the GPU, {int(ours[row, thread]):08x} here")
+            wrong.append(
+                f"r{row}({words}) = {int(theirs[row, thread]):08x} on the GPU, {int(ours[row, thread]):08x} here"
+            )
     assert not wrong, "; ".join(wrong)

@@ -14,7 +14,7 @@ from warpsim import recordings
 from warpsim.errors import KernelError, UnsupportedError
 from warpsim.metrics import REQUIRED
 from warpsim.result import Result
-from warpsim.scenario import Scenario, parse
+from warpsim.scenario import Scenario, load, parse
 
 from .test_replayer import FAKES, SCENARIO
 
@@ -144,3 +144,17 @@ def test_recording_without_a_gpu_says_so(monkeypatch: pytest.MonkeyPatch, tmp_pa
     with pytest.raises(UnsupportedError, match=r"needs a GPU and warpsim\[gpu\]"):
         recordings.record([scenario("twice")], folder=tmp_path)
     assert json.dumps([str(p) for p in tmp_path.iterdir()]) == "[]"
+
+
+def test_faults_are_never_run_on_a_gpu_unasked() -> None:
+    names = recordings.recordable()
+    assert "transpose_tiled" in names
+    assert not any("faults" in name for name in names)
+
+
+RECORDED = sorted(p.name for p in (recordings.shipped("scenarios") / "recorded").glob("*") if p.is_dir())
+
+
+@pytest.mark.parametrize("gpu_name", RECORDED)
+def test_shipped_recordings_are_of_the_shipped_scenarios(gpu_name: str) -> None:
+    assert recordings.check_all([load(name) for name in recordings.recordable()], gpu_name) == []

@@ -222,12 +222,12 @@ def compare_scenarios(
     With none of `recorded` and `ncu`: a replay where there is a GPU, else the recordings. The prediction is made for
     the GPU measured (`gpu` may name another profile) and at the buffers' measured addresses.
     """
-    from warpsim.library import list_scenarios
+    from warpsim.recordings import recordable
     from warpsim.scenario import load
 
     say = say or (lambda _: None)
     every = not scenarios
-    loaded = [load(s) if isinstance(s, str) else s for s in (scenarios or list_scenarios())]
+    loaded = [load(s) if isinstance(s, str) else s for s in (scenarios or recordable())]
     if ncu is not None:
         if len(loaded) != 1 or every:
             raise InputError(f"--ncu compares one scenario with a report, {'all' if every else len(loaded)} given")

@@ -40,6 +40,7 @@ __all__ = [
     "launch_hash",
     "measure",
     "record",
+    "recordable",
     "recorded_folder",
     "recording_path",
     "replay",
@@ -48,6 +49,7 @@ __all__ = [
 ]
 
 GROUP = 16  # launches a worker gets at a time: what a crash or a time limit can cost
+STUCK = 180  # seconds after which a worker is taken to hang
 WHOLE = 16 << 30  # buffers up to this are allocated whole, without asking the simulator what is touched
 EXTRA = ("sm__cycles_elapsed.avg.per_second", "lts__cycles_elapsed.avg.per_second")  # kept beside the metrics
 
@@ -84,7 +86,7 @@ def record(
     say = say or (lambda _: None)
     gpu = device()["profile"]
     root = Path(folder) if folder is not None else shipped("scenarios") / "recorded"
-    loaded = [load(s) if isinstance(s, str) else s for s in (scenarios if scenarios else list_scenarios())]
+    loaded = [load(s) if isinstance(s, str) else s for s in (scenarios or recordable())]
     report = Recorded()
     launches = []
     for scenario in loaded:
@@ -192,7 +194,10 @@ def _touched(launch: Launch) -> dict[str, int]:
 
 
 def _plain(command: Sequence[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=STUCK, check=False)
+    except subprocess.TimeoutExpired:
+        return f"no end within {STUCK} s"
     return done.stderr.strip().splitlines()[-1] if done.returncode and done.stderr.strip() else ""
 
 
@@ -351,6 +356,11 @@ def launch_hash(launch: Launch) -> str:
             if fill.array is not None:
                 parts.append(hashlib.sha256(fill.array.tobytes()).hexdigest())
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def recordable() -> list[str]:
+    """Names of the shipped scenarios that a GPU can run: all but the faults."""
+    return [name for name in list_scenarios() if not name.startswith("faults/")]
 
 
 def recorded_folder(gpu: str, root: Path | None = None) -> Path:
