@@ -166,7 +166,7 @@ def _latencies(b: _Bench) -> Iterator[Measured]:
     b.chain(16 << 10 >> 7, 128)
     b.chase("chase_l1", 4096)
     yield Measured(
-        "L1 hit latency", round(b.chase("chase_l1", 16384), 1), "cycles", "chase_l1, 16 KB", "l1.hit_latency"
+        "L1 hit latency", round(b.chase("chase_l1", 1 << 18), 1), "cycles", "chase_l1, 16 KB", "l1.hit_latency"
     )
     b.run("chase_shared", 1, 1, np.int32(16384), b.sink)
     yield Measured(
