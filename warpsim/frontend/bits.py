@@ -122,7 +122,10 @@ def lane_type(modifiers: tuple[str, ...]) -> tuple[ir.IntType, bool]:
     return I32, not {"U32", "U16x2"} & set(modifiers)
 
 
-def minmax(e: Emitter, i: Instruction, sources: list[Operand], predicate: Operand, sum_first: bool) -> None:
+def minmax(
+    e: Emitter, i: Instruction, sources: list[Operand], predicate: Operand, outs: list[Operand], sum_first: bool = False
+) -> None:
+    """The minimum or maximum of two or three words or packed half words; `.RELU`: at least zero."""
     b = e.builder
     element, signed = lane_type(i.modifiers)
     typ = ir.VectorType(element, e.lanes * (32 // element.width))
@@ -147,15 +150,32 @@ def minmax(e: Emitter, i: Instruction, sources: list[Operand], predicate: Operan
     if "RELU" in i.modifiers:
         result = e.call("smax", result, SplatConstant(typ, 0))
     bits = b.bitcast(result, e.vector(I32)) if element is not I32 else result
-    e.result(i.operands[0], Value(bits, e.unknown(*values, p)))
+    unknown = e.unknown(*values, p)
+    e.result(i.operands[0], Value(bits, unknown))
+    if wanted(outs):
+        first_chosen(e, outs, terms, result, unknown)
+
+
+def first_chosen(
+    e: Emitter, outs: list[Operand], terms: list[ir.Value], result: ir.Value, unknown: ir.Value | None
+) -> None:
+    """Predicates: the result is the first operand's (low half, then high half)."""
+    b = e.builder
+    if len(terms) > 2 or result.type.element.width < 16:
+        raise e.unsupported("its predicate results")
+    chosen = b.icmp_unsigned("==", result, terms[0])
+    if result.type.count == e.lanes:
+        e.result(outs[0], Value(chosen, unknown))
+        return
+    for k, out in enumerate(outs[:2]):
+        pick = ir.Constant(ir.VectorType(I32, e.lanes), [2 * lane + k for lane in range(e.lanes)])
+        e.result(out, Value(b.shuffle_vector(chosen, chosen, pick), unknown))
 
 
 def vimnmx(e: Emitter, i: Instruction) -> None:
     """IMNMX, VIMNMX, VIMNMX3: minimum with a true predicate, maximum with a false one."""
     outs, rest = split(i.operands[1:])
-    if wanted(outs):
-        raise e.unsupported("its predicate results")
-    minmax(e, i, [o for o in rest if not is_predicate(o)], rest[-1], sum_first=False)
+    minmax(e, i, [o for o in rest if not is_predicate(o)], rest[-1], outs)
 
 
 def viaddmnmx(e: Emitter, i: Instruction) -> None:
@@ -163,7 +183,7 @@ def viaddmnmx(e: Emitter, i: Instruction) -> None:
     outs, rest = split(i.operands[1:])
     if wanted(outs):
         raise e.unsupported("its predicate results")
-    minmax(e, i, [o for o in rest if not is_predicate(o)], rest[-1], sum_first=True)
+    minmax(e, i, [o for o in rest if not is_predicate(o)], rest[-1], [], sum_first=True)
 
 
 def vabsdiff(e: Emitter, i: Instruction) -> None:

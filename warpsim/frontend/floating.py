@@ -156,6 +156,47 @@ def ffma(e: Emitter, i: Instruction) -> None:
     e.result(i.operands[0], finish32(e, i.modifiers, bits, e.unknown(vx, vy, vz)))
 
 
+def pairs(e: Emitter, i: Instruction, count: int) -> tuple[list[list[ir.Value]], ir.Value | None]:
+    """Operands of a packed float32 pair instruction (sm_100): for the low and for the high word."""
+    values = []
+    for operand in i.operands[1 : 1 + count]:
+        if operand.kind not in ("reg", "ureg") or "HI_LO" not in operand.modifiers:
+            raise e.unsupported("its operands")
+        values.append((operand, e.source64(operand)))
+    ftz = "FTZ" in i.modifiers
+    words: list[list[ir.Value]] = []
+    b = e.builder
+    for shift in (0, 32):
+        terms = []
+        for operand, value in values:
+            bits = b.trunc(b.lshr(value.bits, e.constant(shift, I64)) if shift else value.bits, e.vector(I32))
+            bits = flush(e, bits) if ftz else bits
+            terms.append(signed(e, b.bitcast(bits, e.vector(F32)), operand))
+        words.append(terms)
+    return words, e.unknown(*(value for _, value in values))
+
+
+def finish_pairs(e: Emitter, i: Instruction, bits: list[ir.Value], unknown: ir.Value | None) -> None:
+    b = e.builder
+    low, high = (b.zext(finish32(e, i.modifiers, word, None).bits, e.vector(I64)) for word in bits)
+    e.result64(i.operands[0], Value(b.or_(low, b.shl(high, e.constant(32, I64))), unknown))
+
+
+def fadd2(e: Emitter, i: Instruction) -> None:
+    words, unknown = pairs(e, i, 2)
+    finish_pairs(e, i, [e.builder.fadd(*terms) for terms in words], unknown)
+
+
+def fmul2(e: Emitter, i: Instruction) -> None:
+    words, unknown = pairs(e, i, 2)
+    finish_pairs(e, i, [e.builder.fmul(*terms) for terms in words], unknown)
+
+
+def ffma2(e: Emitter, i: Instruction) -> None:
+    words, unknown = pairs(e, i, 3)
+    finish_pairs(e, i, [e.call("fma", *terms) for terms in words], unknown)
+
+
 FLOAT_COMPARE = {"LT": "<", "LE": "<=", "GT": ">", "GE": ">=", "EQ": "==", "NE": "!="}
 
 

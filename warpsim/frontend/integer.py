@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from warpsim.frontend.emitter import I1, I32, I64, Emitter, SplatConstant, Value
+from warpsim.frontend.emitter import I1, I16, I32, I64, Emitter, SplatConstant, Value
 from warpsim.frontend.program import Instruction, Operand
 
 __all__: list[str] = []
@@ -388,11 +388,22 @@ def combine(e: Emitter, operation: str, p: Value, q: Value) -> Value:
 
 def plop3(e: Emitter, i: Instruction) -> None:
     """Two predicates from two tables over three predicates; unknown only where an unknown input can change the result."""
-    outs, inputs = i.operands[:2], [e.predicate(o) for o in i.operands[2:5]]
+    outs, inputs = i.operands[:2], [predicate_or_sign(e, o) for o in i.operands[2:5]]
     tables = [o.value & 0xFF for o in i.operands[5:7]]
     results = [lookup_predicates(e, lut, inputs) for lut in tables]
     for out, value in zip(outs, results, strict=False):
         e.result(out, value)
+
+
+def predicate_or_sign(e: Emitter, operand: Operand) -> Value:
+    """A predicate, or the sign bit of a register printed with `.SIGN`."""
+    if is_predicate(operand):
+        return e.predicate(operand)
+    if "SIGN" not in operand.modifiers:
+        raise e.unsupported("its operands")
+    x = e.source(operand)
+    bits = e.builder.icmp_signed("<", x.bits, e.constant(0))
+    return Value(e.builder.not_(bits) if operand.invert else bits, x.unknown)
 
 
 def lookup_predicates(e: Emitter, lut: int, inputs: Sequence[Value]) -> Value:
@@ -521,7 +532,21 @@ def mov(e: Emitter, i: Instruction) -> None:
 
 
 def viadd(e: Emitter, i: Instruction) -> None:
-    e.result(i.operands[0], add(e, *(word(e, o) for o in i.operands[1:])))
+    """A sum without carry, of words or with `.16x2` of half words."""
+    if not i.modifiers:
+        e.result(i.operands[0], add(e, *(word(e, o) for o in i.operands[1:])))
+        return
+    b = e.builder
+    typ = ir.VectorType(I16, 2 * e.lanes)
+    values, terms = [], []
+    for operand in i.operands[1:]:
+        value = e.source(operand)
+        half_words = b.bitcast(value.bits, typ)
+        if operand.negate and operand.kind != "imm":
+            half_words = b.sub(SplatConstant(typ, 0), half_words)
+        values.append(value)
+        terms.append(half_words)
+    e.result(i.operands[0], Value(b.bitcast(b.add(*terms), e.vector(I32)), e.unknown(*values)))
 
 
 def iabs(e: Emitter, i: Instruction) -> None:

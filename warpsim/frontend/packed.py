@@ -234,7 +234,10 @@ def f2fp(e: Emitter, i: Instruction) -> None:
     """F2FP.F16.F32.PACK_AB d, a, b: a in the high half, b in the low one; BF16 likewise; sm_80 does not print F16."""
     b = e.builder
     modifiers = i.modifiers
-    if "PACK_AB" not in modifiers or not set(modifiers) <= {"F16", "BF16", "F32", "PACK_AB", "RZ", "FTZ", "RELU"}:
+    if "E4M3" in modifiers or "E5M2" in modifiers:
+        convert_fp8(e, i)
+        return
+    if "PACK_AB" not in modifiers:
         raise e.unsupported("its formats")
     bf16 = "BF16" in modifiers
     operands = [o for o in i.operands[1:] if not is_predicate(o)]
@@ -262,3 +265,78 @@ def half_of(e: Emitter, floats: ir.Value, bf16: bool, truncate: bool = False) ->
         return words
     outward = b.fcmp_ordered(">", e.call("fabs", b.fpext(half, e.vector(F32))), e.call("fabs", floats))
     return b.select(outward, b.sub(words, e.constant(1)), words)
+
+
+def convert_fp8(e: Emitter, i: Instruction) -> None:
+    """Pairs of 8-bit floats: from two fp16 or float32 values (saturating), or to fp16.
+
+    The pair lies in the low half of the register, a's byte above b's.
+    """
+    b = e.builder
+    modifiers = i.modifiers
+    e4m3 = "E4M3" in modifiers
+    if "UNPACK_B" in modifiers and "F16" in modifiers:
+        operand = i.operands[1]
+        value = e.source(operand)
+        upper = bool({"H1", "H1_H1", "B1"} & set(operand.modifiers))
+        word = b.lshr(value.bits, e.constant(16)) if upper else value.bits
+        halves_ = [b.and_(b.lshr(word, e.constant(8 * k)), e.constant(0xFF)) for k in (0, 1)]
+        low, high = (fp8_to_half(e, byte, e4m3) for byte in halves_)
+        e.result(i.operands[0], Value(b.or_(low, b.shl(high, e.constant(16))), value.unknown))
+        return
+    merged = i.operands[-1]
+    if "SATFINITE" not in modifiers or merged.kind != "reg" or merged.index != 255:
+        raise e.unsupported("its formats")
+    if "PACK_AB_MERGE_C" in modifiers and "F32" in modifiers:
+        (x, vx), (y, vy) = (float32(e, o, "FTZ" in modifiers) for o in i.operands[1:3])
+        unknown = e.unknown(vx, vy)
+    elif "UNPACK_B_MERGE_C" in modifiers and "F16" in modifiers:
+        both, value = operand_pair(e, i, i.operands[1], False)
+        picks = [ir.Constant(ir.VectorType(I32, e.lanes), [2 * lane + k for lane in range(e.lanes)]) for k in (1, 0)]
+        x, y = (b.shuffle_vector(both, both, pick) for pick in picks)
+        unknown = value.unknown
+    else:
+        raise e.unsupported("its formats")
+    if "RELU" in modifiers:
+        zero = ir.Constant(x.type, [ir.Constant(F32, 0.0)] * x.type.count)
+        x, y = (b.select(b.fcmp_ordered("<=", s, zero), zero, s) for s in (x, y))
+    bits = b.or_(b.shl(fp8_of(e, x, e4m3), e.constant(8)), fp8_of(e, y, e4m3))
+    e.result(i.operands[0], Value(bits, unknown))
+
+
+def fp8_to_half(e: Emitter, byte: ir.Value, e4m3: bool) -> ir.Value:
+    """An 8-bit float in the low byte of a word as fp16 bits in its low half; every value is exact."""
+    b = e.builder
+    if not e4m3:
+        return b.shl(byte, e.constant(8))
+    sign = b.shl(b.and_(byte, e.constant(0x80)), e.constant(8))
+    magnitude = b.and_(byte, e.constant(0x7F))
+    half = b.bitcast(b.trunc(b.shl(magnitude, e.constant(7)), e.vector(I16)), e.vector(F16))
+    wide = b.fmul(b.fpext(half, e.vector(F32)), ir.Constant(e.vector(F32), [ir.Constant(F32, 256.0)] * e.lanes))
+    bits = half_of(e, wide, False)
+    nan = b.icmp_unsigned("==", magnitude, e.constant(0x7F))
+    return b.select(nan, e.constant(0x7FFF), b.or_(bits, sign))
+
+
+def fp8_of(e: Emitter, x: ir.Value, e4m3: bool) -> ir.Value:
+    """<n x float> as an 8-bit float in the low byte of a word: nearest even, saturated to the largest finite value."""
+    b = e.builder
+    mantissa, bias, largest = (3, 7, 448.0) if e4m3 else (2, 15, 57344.0)
+    drop = 23 - mantissa
+
+    def number(value: float) -> ir.Value:
+        return ir.Constant(e.vector(F32), [ir.Constant(F32, value)] * e.lanes)
+
+    words = b.bitcast(x, e.vector(I32))
+    sign = b.and_(b.lshr(words, e.constant(24)), e.constant(0x80))
+    magnitude = e.call("minnum", e.call("fabs", x), number(largest))
+    bits = b.bitcast(magnitude, e.vector(I32))
+    odd = b.and_(b.lshr(bits, e.constant(drop)), e.constant(1))
+    rounded = b.add(bits, b.add(odd, e.constant((1 << drop - 1) - 1)))
+    normal = b.sub(b.lshr(rounded, e.constant(drop)), e.constant(127 - bias << mantissa))
+    # below the smallest normal: adding this number leaves multiples of the smallest denormal in the last bits
+    quantum = 2.0 ** (1 - bias - mantissa + 23)
+    shifted = b.bitcast(b.fadd(magnitude, number(quantum)), e.vector(I32))
+    denormal = b.sub(shifted, b.bitcast(number(quantum), e.vector(I32)))
+    code = b.select(b.fcmp_ordered("<", magnitude, number(2.0 ** (1 - bias))), denormal, normal)
+    return b.select(b.fcmp_unordered("uno", x, x), e.constant(0x7F), b.or_(code, sign))
