@@ -1,4 +1,5 @@
-// Kernels with one fault each; scenarios/faults/ launches them and a run must stop at the fault.
+// Kernels with one fault each.
+// scenarios/faults/ launches them, and a run must stop at the fault.
 
 extern "C" {
 

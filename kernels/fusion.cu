@@ -1,5 +1,5 @@
-// Two element-wise kernels against one that does both: the intermediate goes to memory and back, or stays
-// in a register. multiply (8 bytes an element) + add (12) against multiply_add (12).
+// Two element-wise kernels against one that does both.
+// The intermediate goes to memory and back, or stays in a register: multiply (8 bytes an element) + add (12) against multiply_add (12).
 
 extern "C" {
 

@@ -1,5 +1,5 @@
-// Shared-memory banks: 32 banks of 4 bytes; a warp's request takes as many wavefronts as the busiest
-// bank has different words.
+// Shared memory: bank conflicts, a tile against L1, shared atomics.
+// There are 32 banks of 4 bytes; a warp's request takes as many wavefronts as the busiest bank has different words.
 // Each bank kernel fills a 32-row tile and then reads it `rounds` times in its own pattern, so the reads
 // outweigh the fill. Blocks are 32 x 8 threads; `warp` is threadIdx.y and picks where a warp starts.
 

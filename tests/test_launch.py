@@ -100,7 +100,7 @@ def test_a_kernel_without_parameters_has_no_bytes():
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("name", list_scenarios())
+@pytest.mark.parametrize("name", list_scenarios(faults=True))
 def test_declared_types_have_the_sizes_of_the_compiled_kernel(name):
     """What the source text says about parameters agrees with what the compiler made of them."""
     pytest.importorskip("cuda.bindings")

@@ -228,7 +228,7 @@ def test_a_file_fill_lies_beside_the_scenario(folder):
     assert (index.data == np.arange(4096)[::-1]).all()
 
 
-@pytest.mark.parametrize("name", list_scenarios())
+@pytest.mark.parametrize("name", list_scenarios(faults=True))
 def test_every_shipped_scenario_loads_and_binds(name):
     scenario = load(name)
     assert scenario.description

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterable
 from typing import Any
 
 __all__ = ["catalogue", "catalogue_text"]
@@ -11,8 +12,8 @@ Rows = list[dict[str, Any]]
 
 
 def catalogue(what: str = "all") -> dict[str, Rows]:
-    """`scenarios`, `kernels`, `gpus`, `rules` or all of them: name -> rows for `warpsim list`."""
-    makers = {"scenarios": _scenarios, "kernels": _kernels, "gpus": _gpus, "rules": _rules}
+    """`scenarios`, `faults`, `kernels`, `gpus`, `rules` or all of them: name -> rows for `warpsim list`."""
+    makers = {"scenarios": _scenarios, "faults": _faults, "kernels": _kernels, "gpus": _gpus, "rules": _rules}
     return {name: make() for name, make in makers.items() if what in ("all", name)}
 
 
@@ -28,10 +29,22 @@ def catalogue_text(table: dict[str, Rows]) -> str:
 
 
 def _scenarios() -> Rows:
-    from warpsim.library import find_scenario, list_scenarios
+    from warpsim.library import list_scenarios
+
+    return _described(list_scenarios())
+
+
+def _faults() -> Rows:
+    from warpsim.library import list_scenarios
+
+    return _described(name for name in list_scenarios(faults=True) if name.startswith("faults/"))
+
+
+def _described(names: Iterable[str]) -> Rows:
+    from warpsim.library import find_scenario
 
     rows: Rows = []
-    for name in list_scenarios():
+    for name in names:
         with find_scenario(name).open("rb") as file:
             document = tomllib.load(file)
         description, kernel = document.get("description", ""), document.get("kernel", "")

@@ -165,7 +165,7 @@ def access(
 
 
 @command.command("list")
-@click.argument("what", type=click.Choice(["all", "scenarios", "kernels", "gpus", "rules"]), default="all")
+@click.argument("what", type=click.Choice(["all", "scenarios", "faults", "kernels", "gpus", "rules"]), default="all")
 @format_option("text", "json")
 def list_command(what: str, form: str) -> None:
     """List shipped scenarios and kernels, GPU profiles, rules of findings."""

@@ -22,11 +22,12 @@ def folder(kind: str) -> Path:
     return shipped if shipped.is_dir() else _PACKAGE.parent / kind
 
 
-def list_scenarios() -> tuple[str, ...]:
-    """Names of the shipped scenarios, sorted; those of a subfolder carry its name, as `faults/out_of_bounds`."""
+def list_scenarios(*, faults: bool = False) -> tuple[str, ...]:
+    """Names of the shipped scenarios, sorted; with *faults* those too that a run must stop at, as `faults/endless`."""
     root = folder("scenarios")
+    hidden = ("recorded/",) if faults else ("recorded/", "faults/")
     found = (p.relative_to(root).with_suffix("").as_posix() for p in root.rglob("*.toml"))
-    return tuple(sorted(name for name in found if not name.startswith("recorded/")))
+    return tuple(sorted(name for name in found if not name.startswith(hidden)))
 
 
 def list_kernels() -> tuple[str, ...]:
@@ -40,7 +41,7 @@ def find_scenario(name: str | Path) -> Path:
     if given.is_file() and (given.suffix or given.name != str(name)):
         return given
     plain = str(name).removesuffix(".toml")
-    fitting = [n for n in list_scenarios() if plain in (n, n.rpartition("/")[2])]
+    fitting = [n for n in list_scenarios(faults=True) if plain in (n, n.rpartition("/")[2])]
     if fitting:
         return folder("scenarios") / f"{fitting[0] if plain not in fitting else plain}.toml"
     if given.is_file():

@@ -26,7 +26,7 @@ def architectures() -> list[int]:
 def shipped_kernels() -> Iterator[dict[str, Any]]:
     """Arguments of `load_program` for each kernel that a shipped scenario runs, once each."""
     seen = set()
-    for name in list_scenarios():
+    for name in list_scenarios(faults=True):
         scenario = load(name)
         for test in (False, True):
             launch = scenario.bind(test=test)
