@@ -51,8 +51,12 @@ def simulate_bound(
     exact: bool | None = None,
     timeline: bool = True,
     watch: Callable[[Gpu, Occupancy, MachineResult], None] | None = None,
+    prepare: Callable[[Executor], None] | None = None,
 ) -> Result:
-    """Simulate a launch whose parameters are settled; buffers with contents are changed in place, as on a GPU."""
+    """Simulate a launch whose parameters are settled; buffers with contents are changed in place, as on a GPU.
+
+    `prepare` is handed each executor before it starts.
+    """
     profile = gpu if isinstance(gpu, Gpu) else load_gpu(gpu or launch.gpu)
     how = launch.compile
     program = load_program(
@@ -67,15 +71,21 @@ def simulate_bound(
     executor = Executor(launch, program, profile)
     shared = program.shared + launch.dynamic_shared
     fit = occupancy(profile, launch.threads, program.registers, shared, carveout=launch.state.carveout_kb)
-    machine = _time(executor, launch, profile, fit, exact)
+    machine = _time(executor, launch, profile, fit, exact, prepare)
     if watch is not None:
         watch(profile, fit, machine)
     return _result(launch, profile, executor, machine, fit, timeline)
 
 
-def _time(executor: Executor, launch: Launch, profile: Gpu, fit: Occupancy, exact: bool | None) -> MachineResult:
+def _time(
+    executor: Executor, launch: Launch, profile: Gpu, fit: Occupancy, exact: bool | None, prepare: Callable[[Executor], None] | None
+) -> MachineResult:
     state = launch.state
     warm_up = Executor(launch, executor.program, profile) if state.caches == "warm" else None
+    if prepare is not None:
+        for one in (executor, warm_up):
+            if one is not None:
+                prepare(one)
     return simulate_launch(
         executor,
         profile,

@@ -122,11 +122,22 @@ def _touched(executor: Executor, counts: Counts) -> None:
                 counts.useful_bytes[way] += 4 * int(np.bitwise_count(words[begin : begin + (1 << 20)]).sum())
 
 
+def _worst(executor: Executor, index: int) -> dict[str, Any]:
+    """The request of an instruction with the most sectors or wavefronts: mask of active lanes, 32 byte addresses."""
+    row = executor.worst[index]
+    active = int(row[mem.W_ACTIVE])
+    if not active:
+        return {}
+    on = (active >> np.arange(32)) & 1
+    return {"worst": {"active": active & 0xFFFFFFFF, "addresses": (row[mem.W_ADDRESSES :] * on).tolist()}}
+
+
 def count(executor: Executor) -> Counts:
     """Everything the executor counted."""
     program = executor.program
     executed, lanes = _per_instruction(executor)
     counts = Counts()
+    widths = {int(a[mem.O_INDEX]): int(a[mem.O_WIDTH]) for a in executor.code.accesses}
     lines: dict[tuple[int, int], dict[str, Any]] = {}
     for i in program.instructions:
         ran = int(executed[i.index])
@@ -146,8 +157,8 @@ def count(executor: Executor) -> Counts:
             counts.other_ops[i.opcode] = counts.other_ops.get(i.opcode, 0) + int(lanes[i.index])
         space = "global" if i.opcode in _GLOBAL or i.opcode == "LDGSTS" else "shared" if i.opcode in _SHARED else "local" if i.opcode in _LOCAL else ""
         if space:
-            line["accesses"].append({"op": i.opcode, "space": space, "index": i.index})
-    widths = {int(a[mem.O_INDEX]): int(a[mem.O_WIDTH]) for a in executor.code.accesses}
+            access = {"op": i.opcode, "space": space, "index": i.index, "width": widths[i.index]}
+            line["accesses"].append(access | _worst(executor, i.index))
     for i in program.instructions:
         threads = int(executor.stats[i.index, mem.S_THREADS])
         if not threads:

@@ -24,14 +24,15 @@ global_request, shared_request, atomic_request = _rules.global_request, _rules.s
     C_TRACE, C_EXECUTED, C_LANES, C_OPS, C_STATS, C_BUFFERS, C_BUFFER_COUNT, C_ORIGIN,
     C_SHARED_DATA, C_SHARED_STRIDE, C_SHARED_SIZE, C_SHARED_OFFSET, C_WRITTEN, C_READ, C_SHARED_UNKNOWN, C_WORD_STRIDE,
     C_LOCAL_DATA, C_LOCAL_BYTES, C_LOCAL_UNKNOWN, C_EPOCH, C_WARPS, C_BANK_MASKS, C_LINES, C_OUT,
-    C_ERROR, C_BUDGET, C_LEADERS, C_SHARED_WINDOW, C_LOCAL_WINDOW, C_RACES, C_FP_LANES, C_OFFSETS, C_RULES,
-    C_SIZE,
-) = range(50)  # fmt: skip
+    C_ERROR, C_BUDGET, C_LEADERS, C_SHARED_WINDOW, C_LOCAL_WINDOW, C_RACES, C_FP_LANES, C_OFFSETS, C_RULES, C_WORST,
+    C_IDEAL, C_SIZE,
+) = range(52)  # fmt: skip
 
 # Per-access static description, columns of the table at C_OPS.
 (
-    O_SPACE, O_ACTION, O_WIDTH, O_INDEX, O_OPERATION, O_ATOMIC, O_TYPE, O_SIGNED, O_BUFFER, O_REGISTERS, O_MATRIX, O_MEMO, O_SIZE,
-) = range(13)  # fmt: skip
+    O_SPACE, O_ACTION, O_WIDTH, O_INDEX, O_OPERATION, O_ATOMIC, O_TYPE, O_SIGNED, O_BUFFER, O_REGISTERS, O_MATRIX, O_MEMO,
+    O_IDEAL, O_SIZE,
+) = range(14)  # fmt: skip
 GLOBAL, SHARED, LOCAL, GENERIC = range(4)
 LOADS, STORES, ATOMICS, REDUCTIONS, ASYNC, MATRIX = range(6)
 ATOM_ADD, ATOM_MIN, ATOM_MAX, ATOM_AND, ATOM_OR, ATOM_XOR, ATOM_EXCH, ATOM_CAS, ATOM_INC, ATOM_DEC, ATOM_POPC_INC, ATOM_CAST = range(12)
@@ -44,6 +45,12 @@ M_ACTIVE, M_KIND, M_BASE, M_WAVEFRONTS, M_GROUPS, M_OFFSETS, M_SIZE = 0, 1, 2, 3
     S_REQUESTS, S_SECTORS, S_TAGS, S_TAG_WAVEFRONTS, S_DATA_WAVEFRONTS, S_IDEAL_SECTORS, S_THREADS, S_CONFLICTS, S_IDEAL_WAVEFRONTS,
     S_L2_REQUESTS, S_WORST, S_SIZE,
 ) = range(12)  # fmt: skip
+
+W_ACTIVE, W_ADDRESSES, W_SIZE = 0, 1, 33  # an instruction's worst request, rows of the table at C_WORST
+
+# What counterfactual runs need, at C_IDEAL: a table of requests seen, then a row a buffer, then 32 addresses.
+I_MASK, I_KEYS, I_PLACES, I_LANES, I_BUFFERS = range(5)
+I_BASE, I_LIMIT, I_NEXT, I_ROW = range(4)
 
 # Buffer table, columns.
 B_BASE, B_END, B_DATA, B_SHADOW, B_DIRTY, B_READ_BITS, B_WRITE_BITS, B_LOW, B_HIGH, B_SIZE = range(10)
@@ -170,6 +177,60 @@ def _record(c, row, operation, n_lines, tag_wavefronts, data_wavefronts, lanes, 
     for k in range(n_lines):
         ring[(tail + 1 + k) & mask] = lines[k]
     tails[row] = tail + 1 + n_lines
+
+
+@njit
+def _keep(c, index, a, active):  # type: ignore[no-untyped-def]
+    """Remember a request that is worse than all before it."""
+    worst = i64(c[C_WORST] + index * W_SIZE * 8)
+    worst[W_ACTIVE] = np.int64(active)
+    for lane in range(32):
+        worst[W_ADDRESSES + lane] = a[lane]
+
+
+@njit
+def _ideal(c, b, a, active, width, low, high):  # type: ignore[no-untyped-def]
+    """The addresses the request would have with its bytes together and aligned: what a better layout would give.
+
+    Dense ones move down to a boundary. Others are packed one after the other in order of first occurrence, in a region as
+    large as what the kernel touches of buffer b; a request seen before goes to its old place.
+    """
+    table = i64(c[C_IDEAL])
+    lanes = i64(table[I_LANES])
+    size = _popcount(active) * width
+    if high + width - low <= size:
+        shift = low & (127 if size >= 128 else 31)
+        for lane in range(32):
+            lanes[lane] = a[lane] - shift
+        return lanes
+    key = np.uint64(width)
+    distinct = 0
+    for lane in range(32):
+        if _on(active, lane):
+            key = (key ^ np.uint64(a[lane])) * np.uint64(0x9E3779B97F4A7C15)
+            key ^= key >> np.uint64(29)
+            place = distinct
+            for other in range(lane):
+                if _on(active, other) and a[other] == a[lane]:
+                    place = lanes[other]
+                    break
+            lanes[lane] = place
+            distinct += place == distinct
+    keys, places = u64(table[I_KEYS]), i64(table[I_PLACES])
+    at = np.int64(key >> np.uint64(20)) & table[I_MASK]
+    if keys[at] != key:
+        row = i64(table[I_BUFFERS] + b * I_ROW * 8)
+        step = (distinct * width + 31) & ~31
+        if step >= 128:
+            step = (step + 127) & ~127
+        if row[I_NEXT] + step > row[I_LIMIT]:
+            row[I_NEXT] = 0
+        keys[at] = key
+        places[at] = row[I_BASE] + row[I_NEXT]
+        row[I_NEXT] += step
+    for lane in range(32):
+        lanes[lane] = places[at] + lanes[lane] * width if _on(active, lane) else 0
+    return lanes
 
 
 @njit
@@ -507,11 +568,11 @@ def _global(context, row, number, a, active, data, unknown):  # type: ignore[no-
     masks = carray(_pointer(c[C_BANK_MASKS]), 2, np.int64)
     out = carray(_pointer(c[C_OUT]), OUT, np.int64)
     scratch = carray(_pointer(c[C_RULES]), SCRATCH, np.int64)
+    rule = STORE if action == STORES else LOAD
     if action == ATOMICS or action == REDUCTIONS:
         n_lines = atomic_request(a, np.int64(active), width, masks, lines, out, scratch)
         l2_requests = out[4]
     else:
-        rule = STORE if action == STORES else LOAD
         n_lines = global_request(a, np.int64(active), width, rule, masks, lines, out, scratch)
         l2_requests = n_lines
     sectors, tag_wavefronts, data_wavefronts = out[0], out[2], out[3]
@@ -525,7 +586,13 @@ def _global(context, row, number, a, active, data, unknown):  # type: ignore[no-
     stats[S_IDEAL_SECTORS] += (lanes * width + 31) // 32
     stats[S_THREADS] += lanes
     stats[S_L2_REQUESTS] += l2_requests
-    stats[S_WORST] = max(stats[S_WORST], sectors)
+    if sectors > stats[S_WORST]:
+        stats[S_WORST] = sectors
+        _keep(c, index, a, active)
+    if op[O_IDEAL] and sectors > (lanes * width + 31) // 32 and action != ATOMICS and action != REDUCTIONS:
+        packed = _ideal(c, max(b, 0), a, active, width, low, high)
+        n_lines = global_request(packed, np.int64(active), width, rule, masks, lines, out, scratch)
+        sectors, tag_wavefronts, data_wavefronts = out[0], out[2], out[3]
     if action != ASYNC:
         _record(c, row, op[O_OPERATION], n_lines, tag_wavefronts, data_wavefronts, lanes, sectors)
     if single:
@@ -556,7 +623,7 @@ def _global(context, row, number, a, active, data, unknown):  # type: ignore[no-
 
 
 @njit
-def _shared_touch(context, c, row, slot, index, lane, offset, width, write, atomic, same):  # type: ignore[no-untyped-def]
+def _shared_touch(context, c, row, slot, index, lane, offset, width, write, atomic or spin, same):  # type: ignore[no-untyped-def]
     """Was it written before it is read? Do two warps touch it without a barrier between? 0, or an error kind.
 
     Shadow entries, one a 4-byte word, for the last writer and the last reader:
@@ -733,9 +800,12 @@ def _shared(context, row, number, a, active, data, unknown):  # type: ignore[no-
         stats[S_CONFLICTS] += wavefronts - groups
         stats[S_IDEAL_WAVEFRONTS] += groups
         stats[S_THREADS] += lanes
-        stats[S_WORST] = max(stats[S_WORST], wavefronts)
-        _record(c, row, op[O_OPERATION], 0, 0, wavefronts, lanes, 0)
-    if sound and active == np.uint32(0xFFFFFFFF) and width >= 4 and (action == LOADS or action == STORES):
+        if wavefronts > stats[S_WORST]:
+            stats[S_WORST] = wavefronts
+            _keep(c, index, a, active)
+        _record(c, row, op[O_OPERATION], 0, 0, groups if op[O_IDEAL] else wavefronts, lanes, 0)
+    spin = action == LOADS and op[O_ATOMIC] == ATOM_CAS  # the read of a compare-and-swap loop
+    if sound and active == np.uint32(0xFFFFFFFF) and width >= 4 and not spin and (action == LOADS or action == STORES):
         if _whole(c, op, row, slot, a, data, unknown):
             return 0
     shared = c[C_SHARED_DATA] + slot * c[C_SHARED_STRIDE]
@@ -756,7 +826,7 @@ def _shared(context, row, number, a, active, data, unknown):  # type: ignore[no-
                     same = np.uint32(u8(shared + offset)[0]) == data[lane] & np.uint32(255)
                 else:
                     same = np.uint32(u16(shared + offset)[0]) == data[lane] & np.uint32(65535)
-            wrong = _shared_touch(context, c, row, slot, index, lane, offset, width, write, atomic, same)
+            wrong = _shared_touch(context, c, row, slot, index, lane, offset, width, write, atomic or spin, same)
             if wrong != OK:
                 return fail(context, wrong, index, lane, offset, row, width)
         if action == LOADS:
@@ -819,7 +889,7 @@ def _async(context, row, number, a, active, data, unknown):  # type: ignore[no-u
     stats = i64(c[C_STATS] + op[O_INDEX] * S_SIZE * 8)
     stats[S_CONFLICTS] += wavefronts - groups
     stats[S_IDEAL_WAVEFRONTS] += wavefronts
-    _record(c, row, op[O_OPERATION], n_lines, tag_wavefronts, wavefronts, _popcount(active), sectors)
+    _record(c, row, op[O_OPERATION], n_lines, tag_wavefronts, groups if op[O_IDEAL] else wavefronts, _popcount(active), sectors)
     return 0
 
 
@@ -882,6 +952,8 @@ def _local(context, row, number, a, active, data, unknown):  # type: ignore[no-u
     stats[S_IDEAL_SECTORS] += (lanes * width + 31) // 32
     stats[S_THREADS] += lanes
     stats[S_WORST] = max(stats[S_WORST], sectors)
+    if op[O_IDEAL]:  # as if it were not there
+        n_lines, tag_wavefronts, lanes, sectors = 0, 0, 0, 0
     _record(c, row, op[O_OPERATION], n_lines, tag_wavefronts, n_lines, lanes, sectors)
     return 0
 

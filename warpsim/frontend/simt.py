@@ -12,6 +12,7 @@ Raises KernelError for what the kernel does wrong, naming source line, thread an
 from __future__ import annotations
 
 import mmap
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -257,6 +258,7 @@ class Executor:
         self.executed = self._array(len(self.code.blocks), mem.C_EXECUTED)
         self.lanes = self._array(len(self.code.blocks), mem.C_LANES)
         self.stats = self._array((self.instructions, mem.S_SIZE), mem.C_STATS)
+        self.worst = self._array((self.instructions, mem.W_SIZE), mem.C_WORST)
         self.fp_lanes = self._array(self.instructions, mem.C_FP_LANES)
         self.notes = self._array(self.instructions, mem.C_NOTES)
         self.error = self._array(mem.E_SIZE, mem.C_ERROR)
@@ -265,6 +267,7 @@ class Executor:
         self._hold.append(memos)
         accesses[:, mem.O_MEMO] = memos.ctypes.data + 8 * mem.M_SIZE * np.arange(len(accesses))
         self._point(mem.C_OPS, accesses)
+        self.accesses = accesses
         self.origin = self._array(max(len(accesses), 1), mem.C_ORIGIN)
         self.origin[:] = -1
         self._point(mem.C_LEADERS, self.code.leaders)
@@ -334,8 +337,8 @@ class Executor:
             self.arrays[buffer.name] = data
             rows.append((buffer.name, buffer.address, buffer.bytes, data))
         if program.globals_:
-            data = np.frombuffer(bytearray(program.globals_), np.uint8)
-            rows.append(("__device__ variables", GLOBALS_ADDRESS, len(program.globals_), data))
+            self._globals = np.frombuffer(bytearray(program.globals_), np.uint8)
+            rows.append(("__device__ variables", GLOBALS_ADDRESS, len(program.globals_), self._globals))
         table = np.zeros((max(len(rows), 1), mem.B_SIZE), np.int64)
         table[:, mem.B_LOW] = 1 << 62
         self.read_bits, self.write_bits = [], []
@@ -378,11 +381,35 @@ class Executor:
         images = [bank, *(np.frombuffer(bytearray(program.banks.get(k, b"") or bytes(8)), np.uint8) for k in range(1, 5))]
         for offset, target in program.relocations:
             images[4][offset : offset + 8] = np.frombuffer((GLOBALS_ADDRESS + target).to_bytes(8, "little"), np.uint8)
+        for place, offset, target in program.pointers:
+            image = self._globals if place < 0 else images[place]
+            image[offset : offset + 8] = np.frombuffer((GLOBALS_ADDRESS + target).to_bytes(8, "little"), np.uint8)
         self._hold.extend(images)
         self._point(mem.C_CBANK, np.array([image.ctypes.data for image in images], np.int64))
         self._point(mem.C_CBANK_SIZE, np.array([image.size for image in images], np.int32))
 
     # The machine's side
+
+    def idealise(self, instructions: Iterable[int], requests: int, touched: Sequence[int]) -> None:
+        """Let the traces show these instructions as a better layout would make them; counts and data stay as they are.
+
+        requests: how many they make, about; touched: distinct bytes that the launch touches, of each buffer.
+        """
+        self.accesses[np.isin(self.accesses[:, mem.O_INDEX], list(instructions)), mem.O_IDEAL] = 1
+        size = 1 << min(max(2 * requests, 1024), 1 << 22).bit_length()
+        buffers = np.zeros((len(self.buffers), mem.I_ROW), np.int64)
+        buffers[: len(touched), mem.I_LIMIT] = [(count + 127) // 128 * 128 for count in touched]
+        room = (buffers[:, mem.I_LIMIT] >> 21) + 2 << 21  # behind all buffers, and as these at multiples of 2 MiB
+        free = max((b.address + b.bytes for b in self.launch.allocations), default=0)
+        buffers[:, mem.I_BASE] = (free >> 21) + 2 << 21
+        buffers[1:, mem.I_BASE] += np.cumsum(room)[:-1]
+        table = np.zeros(mem.I_BUFFERS + 1, np.int64)
+        table[mem.I_MASK] = size - 1
+        parts = (mem.I_KEYS, np.zeros(size, np.uint64)), (mem.I_PLACES, np.zeros(size, np.int64)), (mem.I_LANES, np.zeros(32, np.int64))
+        for index, array in (*parts, (mem.I_BUFFERS, buffers)):
+            self._hold.append(array)
+            table[index] = array.ctypes.data
+        self._point(mem.C_IDEAL, table)
 
     def open(self, slots: int, *, trace: bool = True) -> None:
         """Make state and rings for that many CTA slots."""
