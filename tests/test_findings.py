@@ -54,6 +54,8 @@ def test_bank_conflicts_tell_ways() -> None:
 def test_partly_written_sectors() -> None:
     result = make([global_line(2, "st", 100, 3200, 400)], extra={"requested_bytes": {"st": 12800}})
     assert one(result, "partial-stores")["value"] == pytest.approx(7 / 8)
+    few = [global_line(1, "ld", 10_000, 40_000, 40_000), global_line(2, "st", 100, 100, 100)]
+    assert "partial-stores" not in rules(make(few, extra={"requested_bytes": {"st": 400}}))
     whole = make([global_line(2, "st", 100, 400, 400)], extra={"requested_bytes": {"st": 12800}})
     assert "partial-stores" not in rules(whole)
 

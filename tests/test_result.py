@@ -57,6 +57,13 @@ def test_json_has_the_documented_keys_in_order_and_every_required_metric() -> No
     assert set(document["coverage"]) == {"ctas", "of"}
 
 
+def test_json_keeps_a_list_of_numbers_on_one_line() -> None:
+    text = copy(timeline={"cycle": [0, 1.5, 2e-9, -3]}, notes=["[\n 1,\n 2]"]).to_json()
+    assert '"grid": [ 1056 ]' in text
+    assert '"cycle": [ 0, 1.5, 2e-09, -3 ]' in text
+    assert json.loads(text)["derived"]["trust"]["notes"] == ["[\n 1,\n 2]"]
+
+
 def test_json_comes_back_as_the_same_result() -> None:
     result = copy()
     again = Result.from_json(result.to_json())

@@ -152,8 +152,8 @@ def _bank_conflicts(figures: Figures) -> Found:
 def _partial_stores(figures: Figures) -> Found:
     stores = figures.derived["global"]["store"]
     sectors, requested = stores["sectors"], stores["requested_bytes"]
-    if not sectors or requested is None:
-        return
+    if not sectors or requested is None or _part(figures, "st") < 0.05:
+        return  # few stores beside the loads: not worth a word
     places = sorted(_excess(figures, "st"), key=lambda p: p[4] - p[3])
     where, line = (places[0][0], places[0][1]) if places else ("kernel", {})
     yield {

@@ -11,6 +11,7 @@ import dataclasses
 import json
 import math
 import os
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -74,7 +75,8 @@ class Result:
 
     def to_json(self, indent: int | None = 1) -> str:
         """JSON text; numbers that do not exist (a ratio over zero) are null."""
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+        text = json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+        return re.sub(r"\[\n[\s\d.,eE+-]*\]", lambda found: " ".join(found[0].split()), text)  # numbers on one line
 
     @classmethod
     def from_json(cls, document: str | bytes | Mapping[str, Any], origin: str = "result") -> Result:
