@@ -157,23 +157,28 @@ def ffma(e: Emitter, i: Instruction) -> None:
 
 
 def pairs(e: Emitter, i: Instruction, count: int) -> tuple[list[list[ir.Value]], ir.Value | None]:
-    """Operands of a packed float32 pair instruction (sm_100): for the low and for the high word."""
+    """Operands of a packed float32 pair instruction (sm_100): for the low and for the high word.
+
+    `.F32x2.HI_LO` is a register pair, `.F32` one register for both.
+    """
+    b = e.builder
+    ftz = "FTZ" in i.modifiers
+    words: list[list[ir.Value]] = [[], []]
     values = []
     for operand in i.operands[1 : 1 + count]:
-        if operand.kind not in ("reg", "ureg") or "HI_LO" not in operand.modifiers:
+        if operand.kind in ("reg", "ureg") and "HI_LO" in operand.modifiers:
+            value = e.source64(operand)
+            low, high = (b.trunc(v, e.vector(I32)) for v in (value.bits, b.lshr(value.bits, e.constant(32, I64))))
+        elif operand.modifiers == ("F32",):
+            value = e.source(operand)
+            low = high = value.bits
+        else:
             raise e.unsupported("its operands")
-        values.append((operand, e.source64(operand)))
-    ftz = "FTZ" in i.modifiers
-    words: list[list[ir.Value]] = []
-    b = e.builder
-    for shift in (0, 32):
-        terms = []
-        for operand, value in values:
-            bits = b.trunc(b.lshr(value.bits, e.constant(shift, I64)) if shift else value.bits, e.vector(I32))
+        values.append(value)
+        for terms, bits in zip(words, (low, high), strict=True):
             bits = flush(e, bits) if ftz else bits
             terms.append(signed(e, b.bitcast(bits, e.vector(F32)), operand))
-        words.append(terms)
-    return words, e.unknown(*(value for _, value in values))
+    return words, e.unknown(*values)
 
 
 def finish_pairs(e: Emitter, i: Instruction, bits: list[ir.Value], unknown: ir.Value | None) -> None:
