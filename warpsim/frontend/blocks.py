@@ -299,11 +299,19 @@ class _Builder:
             return None
         return "int"
 
+    def _swapped(self, i: Instruction) -> bool:
+        """Whether a shared load gives the word a compare-and-swap compares: part of an atomic's loop, it races with nothing atomic."""
+        swaps = [o for o in self.program.instructions if o.opcode == "ATOMS" and {"CAS", "CAST"} & set(o.modifiers)]
+        compared = {next((o.index for o in s.operands[1:] if o.kind == "reg"), None) for s in swaps}
+        return bool(swaps) and i.operands[0].index in compared
+
     def _access(self, i: Instruction, operation: int) -> list[int]:
         op = i.opcode
         width, signed = _width(i)
         a = [0] * mem.O_SIZE
         a[mem.O_INDEX], a[mem.O_OPERATION] = i.index, operation
+        if op == "LDS" and self._swapped(i):
+            a[mem.O_ATOMIC] = mem.ATOM_CAS
         if op in _LOADS or op in _STORES:
             a[mem.O_SPACE] = _LOADS[op] if op in _LOADS else _STORES[op]
             a[mem.O_ACTION] = mem.LOADS if op in _LOADS else mem.STORES
@@ -860,10 +868,14 @@ class _Builder:
                 bits = b.load(b.gep(self.data, [I64(32 * k)], source_etype=I32), align=64, typ=V32)
                 lanes = b.load(b.gep(self.unknown, [I64(k)], source_etype=I32), align=4, typ=I32)
                 e.write(target.index + k, Value(bits, b.bitcast(lanes, MASK)), mask)
-        if action == mem.ATOMICS:  # the predicate some atomics give is not modelled
+        if action == mem.ATOMICS:
+            # A predicate result says that the operation took place: always, but for a compare-and-swap.
             for o in i.operands[: places[0]]:
                 if o.kind == "pred" and o.index != 7:
-                    raise UnsupportedError(f"instruction not supported: {i.text} (instruction {i.index}, source line {i.line})")
+                    bits = b.load(self.data, align=64, typ=V32)
+                    lanes = b.load(self.unknown, align=4, typ=I32)
+                    swapped = b.icmp_unsigned("!=", bits, e.constant(0)) if a[mem.O_ATOMIC] == mem.ATOM_CAST else e.constant(1, I1)
+                    e.write_predicate(o, Value(swapped, b.bitcast(lanes, MASK) if a[mem.O_ATOMIC] == mem.ATOM_CAST else None), mask)
 
     def _data(self, o: Operand, k: int) -> Value:
         """Register k of a store's or atomic's operand."""

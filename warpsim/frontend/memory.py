@@ -623,7 +623,7 @@ def _global(context, row, number, a, active, data, unknown):  # type: ignore[no-
 
 
 @njit
-def _shared_touch(context, c, row, slot, index, lane, offset, width, write, atomic or spin, same):  # type: ignore[no-untyped-def]
+def _shared_touch(context, c, row, slot, index, lane, offset, width, write, atomic, same):  # type: ignore[no-untyped-def]
     """Was it written before it is read? Do two warps touch it without a barrier between? 0, or an error kind.
 
     Shadow entries, one a 4-byte word, for the last writer and the last reader:

@@ -1,0 +1,383 @@
+"""The executor against NumPy: control flow, barriers, memory spaces, atomics; and the faults it must catch."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from warpsim.errors import KernelError, UnsupportedError
+from warpsim.frontend import memory as mem
+from warpsim.frontend.counts import count
+from warpsim.frontend.sass import load_program
+from warpsim.frontend.simt import Executor
+from warpsim.gpu import load_gpu
+from warpsim.kernel import Buffer, Kernel
+
+pytest.importorskip("cuda.bindings.nvrtc")
+
+GPUS = {"a100-80gb": 80, "h200": 90, "b200": 100}
+ARCHS = pytest.mark.parametrize("gpu", list(GPUS))
+
+
+def execute(source: str, grid: Any, block: Any, args: list[Any], gpu: str = "h200", shared: int = 0, budget: int = 1 << 22) -> Executor:
+    """Run every CTA of kernel `k` of the source, without timing."""
+    launch = replace(Kernel(source, "k").launch(grid, block, args, dynamic_shared=shared), opt_in_shared=False)
+    program = load_program(source, "k", GPUS[gpu])
+    executor = Executor(launch, program, load_gpu(gpu), budget=budget)
+    executor.run()
+    return executor
+
+
+def total(executor: Executor, opcode: str, column: int) -> int:
+    return int(sum(executor.stats[i.index, column] for i in executor.program.instructions if i.opcode == opcode))
+
+
+def kernel(body: str, parameters: str = "int* out, const int* in, int n") -> str:
+    return f'extern "C" __global__ void k({parameters}) {{ int i = blockIdx.x * blockDim.x + threadIdx.x; {body} }}'
+
+
+@ARCHS
+def test_divergent_branches_meet_again(gpu: str) -> None:
+    source = kernel("int v = in[i]; if (v & 1) { for (int j = 0; j < v; j++) out[i] += j * v; } else out[i] = -v; out[i] += 1000;")
+    given = np.arange(64, dtype=np.int32) % 13
+    out = np.zeros(64, np.int32)
+    execute(source, 2, 32, [out, given, 64], gpu)
+    wanted = np.where(given & 1, given * (given * (given - 1) // 2), -given) + 1000
+    np.testing.assert_array_equal(out, wanted)
+
+
+@ARCHS
+def test_loops_with_break_continue_and_early_return(gpu: str) -> None:
+    source = kernel(
+        "int s = 0; for (int j = 0; j < n; j++) { int v = in[(i + j * 7) % n]; if (v == 3) continue; if (v == 11) break; if (v == 12) return; s += v; } out[i] = s;"
+    )
+    n = 96
+    given = np.random.default_rng(1).integers(0, 14, n).astype(np.int32)
+    out = np.full(n, -5, np.int32)
+    execute(source, 3, 32, [out, given, n], gpu)
+    wanted = np.full(n, -5, np.int32)
+    for i in range(n):
+        s = 0
+        for j in range(n):
+            v = given[(i + j * 7) % n]
+            if v == 3:
+                continue
+            if v == 11:
+                break
+            if v == 12:
+                s = None
+                break
+            s += v
+        if s is not None:
+            wanted[i] = s
+    np.testing.assert_array_equal(out, wanted)
+
+
+@ARCHS
+def test_switch_tables(gpu: str) -> None:
+    cases = " ".join(f"case {c}: out[i] = v * {c + 3} + {c}; break;" for c in range(12))
+    source = kernel(f"int v = in[i]; switch (v) {{ {cases} default: out[i] = -1; }}")
+    given = np.random.default_rng(2).integers(0, 15, 128).astype(np.int32)
+    out = np.zeros(128, np.int32)
+    execute(source, 4, 32, [out, given, 128], gpu)
+    np.testing.assert_array_equal(out, np.where(given < 12, given * (given + 3) + given, -1))
+
+
+@ARCHS
+def test_calls_and_recursion(gpu: str) -> None:
+    source = "__device__ __noinline__ int fib(int x) { return x < 2 ? x : fib(x - 1) + fib(x - 2); }\n" + kernel("out[i] = fib(in[i]);")
+    given = (np.arange(32) % 9).astype(np.int32)
+    out = np.zeros(32, np.int32)
+    execute(source, 1, 32, [out, given, 32], gpu)
+    fib = [0, 1, 1, 2, 3, 5, 8, 13, 21]
+    np.testing.assert_array_equal(out, np.array(fib)[given])
+
+
+@ARCHS
+def test_integer_and_64_bit_division(gpu: str) -> None:
+    source = kernel("long long a = in[i] * 1234567891LL; out[i] = (int)(a / (i + 3)) ^ (in[i] % (i + 1)) ^ (int)(a % (2 * i - 31));")
+    given = np.random.default_rng(3).integers(-(2**31), 2**31, 64).astype(np.int32)
+    out = np.zeros(64, np.int32)
+    execute(source, 1, 64, [out, given, 64], gpu)
+    wanted = []
+    for i in range(64):
+        a = int(given[i]) * 1234567891
+        cut = lambda x, y: abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)  # noqa: E731
+        rest = lambda x, y: x - cut(x, y) * y  # noqa: E731
+        wanted.append(np.uint32((cut(a, i + 3) ^ rest(int(given[i]), i + 1) ^ rest(a, 2 * i - 31)) & 0xFFFFFFFF))
+    np.testing.assert_array_equal(out.view(np.uint32), np.array(wanted))
+
+
+@ARCHS
+def test_barrier_votes(gpu: str) -> None:
+    source = kernel("out[i] = __syncthreads_count(in[i] > 4) * 4 + __syncthreads_and(in[i] > 0) * 2 + __syncthreads_or(in[i] > 8);")
+    given = np.random.default_rng(4).integers(0, 9, 192).astype(np.int32)
+    given[96:] += 1
+    out = np.zeros(192, np.int32)
+    execute(source, 2, 96, [out, given, 192], gpu)
+    halves = given.reshape(2, 96)
+    wanted = (halves > 4).sum(1) * 4 + (halves > 0).all(1) * 2 + (halves > 8).any(1)
+    np.testing.assert_array_equal(out, np.repeat(wanted, 96))
+
+
+@ARCHS
+def test_shuffles_votes_and_matches(gpu: str) -> None:
+    source = kernel(
+        "int v = in[i], lane = i & 31; int s = v; for (int d = 16; d; d >>= 1) s += __shfl_xor_sync(~0u, s, d);"
+        "int p = v; for (int d = 1; d < 32; d *= 2) { int o = __shfl_up_sync(~0u, p, d); if (lane >= d) p += o; }"
+        "unsigned b = __ballot_sync(~0u, v & 1); unsigned m = __match_any_sync(~0u, v & 3);"
+        "out[i] = s + 3 * p + 5 * __popc(b) + 7 * __popc(m) + 11 * __any_sync(~0u, v == 5) + __shfl_sync(~0u, v, 31 - lane);"
+    )
+    given = np.random.default_rng(5).integers(0, 50, 64).astype(np.int32)
+    out = np.zeros(64, np.int32)
+    execute(source, 2, 32, [out, given, 64], gpu)
+    wanted = []
+    for warp in given.reshape(2, 32):
+        for lane, v in enumerate(warp):
+            prefix = warp[: lane + 1].sum()
+            same = (warp & 3 == v & 3).sum()
+            wanted.append(warp.sum() + 3 * prefix + 5 * (warp & 1).sum() + 7 * same + 11 * (warp == 5).any() + warp[31 - lane])
+    np.testing.assert_array_equal(out, wanted)
+
+
+@ARCHS
+def test_named_barriers_of_part_of_a_cta(gpu: str) -> None:
+    source = kernel(
+        "__shared__ int s[128]; int t = threadIdx.x; if (t < 64) { s[t] = in[t]; asm volatile(\"bar.sync 1, 64;\"); out[t] = s[63 - t]; }"
+        "else { s[t] = in[t] * 2; asm volatile(\"bar.sync 2, 64;\"); out[t] = s[191 - t]; }"
+    )
+    given = np.arange(128, dtype=np.int32)
+    out = np.zeros(128, np.int32)
+    execute(source, 1, 128, [out, given, 128], gpu)
+    np.testing.assert_array_equal(out, np.concatenate([given[63::-1], 2 * given[127:63:-1]]))
+
+
+@ARCHS
+def test_local_arrays(gpu: str) -> None:
+    source = kernel("int a[16]; for (int j = 0; j < 16; j++) a[(j * 5 + in[i]) & 15] = j * in[i]; out[i] = a[in[i] & 15] + a[(in[i] * 3) & 15];")
+    given = np.random.default_rng(6).integers(0, 100, 64).astype(np.int32)
+    out = np.zeros(64, np.int32)
+    run = execute(source, 1, 64, [out, given, 64], gpu)
+    wanted = []
+    for v in given.tolist():
+        a = [0] * 16
+        for j in range(16):
+            a[(j * 5 + v) & 15] = j * v
+        wanted.append(a[v & 15] + a[(v * 3) & 15])
+    np.testing.assert_array_equal(out, wanted)
+    assert total(run, "STL", mem.S_REQUESTS) > 0
+
+
+@ARCHS
+def test_constants_and_device_variables(gpu: str) -> None:
+    source = (
+        "__constant__ int table[8] = {3, 1, 4, 1, 5, 9, 2, 6}; __device__ int counter[4] = {10, 20, 30, 40}; __device__ int* where = counter + 2;\n"
+        + kernel("atomicAdd(&counter[i & 3], 1); __syncthreads(); out[i] = table[i & 7] * 100 + counter[i & 3] + *where;")
+    )
+    out = np.zeros(32, np.int32)
+    execute(source, 1, 32, [out, out, 32], gpu)
+    i = np.arange(32)
+    wanted = np.array([3, 1, 4, 1, 5, 9, 2, 6])[i & 7] * 100 + np.array([18, 28, 38, 48])[i & 3] + 38
+    np.testing.assert_array_equal(out, wanted)
+
+
+@ARCHS
+def test_generic_pointers(gpu: str) -> None:
+    source = (
+        "__device__ __noinline__ int sum(const int* p, int n) { int s = 0; for (int j = 0; j < n; j++) s += p[j]; return s; }\n"
+        + kernel("__shared__ int s[32]; s[threadIdx.x] = in[i] * 2; __syncthreads(); out[i] = (blockIdx.x & 1) ? sum(s, 32) : sum(in, 32);")
+    )
+    given = np.arange(64, dtype=np.int32)
+    out = np.zeros(64, np.int32)
+    execute(source, 2, 32, [out, given, 64], gpu)
+    np.testing.assert_array_equal(out, np.repeat([given[:32].sum(), 2 * given[32:].sum()], 32))
+
+
+@ARCHS
+@pytest.mark.parametrize("op", ["Add", "Sub", "Min", "Max", "And", "Or", "Xor", "Exch", "Inc", "Dec"])
+@pytest.mark.parametrize("space", ["global", "shared"])
+def test_atomics_of_one_word(op: str, space: str, gpu: str) -> None:
+    """Lanes in order, as the executor serialises them, so that the old values are settled too."""
+    body = f"unsigned v = in[i]; out[1 + i] = atomic{op}(P, v);"
+    if space == "shared":
+        source = kernel("__shared__ unsigned s; if (i == 0) s = out[0]; __syncthreads();" + body.replace("P", "&s") + "__syncthreads(); if (i == 0) out[0] = s;", "unsigned* out, const unsigned* in")
+    else:
+        source = kernel(body.replace("P", "out"), "unsigned* out, const unsigned* in")
+    given = np.random.default_rng(7).integers(0, 1 << 20, 32).astype(np.uint32)
+    out = np.zeros(33, np.uint32)
+    out[0] = 12345
+    execute(source, 1, 32, [out, given], gpu)
+    state = 12345
+    rule = {
+        "Add": lambda a, b: a + b, "Sub": lambda a, b: a - b, "Min": min, "Max": max, "And": lambda a, b: a & b, "Or": lambda a, b: a | b, "Xor": lambda a, b: a ^ b,
+        "Exch": lambda a, b: b, "Inc": lambda a, b: 0 if a >= b else a + 1, "Dec": lambda a, b: b if a == 0 or a > b else a - 1,
+    }[op]  # fmt: skip
+    for v in given.tolist():
+        state = rule(state, v) & 0xFFFFFFFF
+    assert out[0] == state
+
+
+@ARCHS
+def test_compare_and_swap_loops(gpu: str) -> None:
+    source = kernel(
+        "unsigned* p = (unsigned*)out; unsigned old = *p, seen; do { seen = old; old = atomicCAS(p, seen, __float_as_uint(__uint_as_float(seen) + in[i])); } while (old != seen);",
+        "float* out, const float* in",
+    )
+    given = np.arange(64, dtype=np.float32)
+    out = np.zeros(1, np.float32)
+    execute(source, 1, 64, [out, given], gpu)
+    assert out[0] == given.sum()
+
+
+@ARCHS
+def test_floating_point_atomics(gpu: str) -> None:
+    source = kernel("atomicAdd(out, in[i]); __shared__ float s; if (i == 0) s = 0; __syncthreads(); atomicAdd(&s, in[i]); __syncthreads(); if (i == 0) out[1] = s; atomicAdd(d, (double)in[i]);", "float* out, const float* in, double* d")
+    given = np.arange(64, dtype=np.float32)
+    out, d = np.zeros(2, np.float32), np.zeros(1)
+    execute(source, 1, 64, [out, given, d], gpu)
+    assert out.tolist() == [2016, 2016] and d[0] == 2016
+
+
+@ARCHS
+def test_asynchronous_copies(gpu: str) -> None:
+    source = "#include <cuda_pipeline.h>\n" + kernel(
+        "__shared__ __align__(16) float s[256]; int t = threadIdx.x; __pipeline_memcpy_async(s + 4 * t, in + 4 * i, 16); __pipeline_commit(); __pipeline_wait_prior(0);"
+        "__syncthreads(); out[i] = s[(t * 7) & 255];",
+        "float* out, const float* in",
+    )
+    given = np.random.default_rng(8).random(512, np.float32)
+    out = np.zeros(128, np.float32)
+    run = execute(source, 2, 64, [out, given], gpu)
+    t = np.arange(64)
+    np.testing.assert_array_equal(out, np.concatenate([given[(t * 7) & 255], given[256:][(t * 7) & 255]]))
+    assert count(run).metrics["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"] == 4
+
+
+@ARCHS
+@pytest.mark.parametrize("transposed", [False, True])
+def test_ldmatrix(transposed: bool, gpu: str) -> None:
+    suffix = ".trans" if transposed else ""
+    source = kernel(
+        "__shared__ __align__(16) unsigned short s[256]; int t = threadIdx.x; for (int j = 0; j < 8; j++) s[8 * t + j] = in[8 * t + j]; __syncwarp();"
+        "unsigned a, b, c, d, at = __cvta_generic_to_shared(s + 8 * t);"
+        f'asm volatile("ldmatrix.sync.aligned.m8n8.x4{suffix}.shared.b16 {{%0,%1,%2,%3}}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(at));'
+        "out[4 * t] = a; out[4 * t + 1] = b; out[4 * t + 2] = c; out[4 * t + 3] = d;",
+        "unsigned* out, const unsigned short* in",
+    )
+    given = np.random.default_rng(9).integers(0, 1 << 16, 256).astype(np.uint16)
+    out = np.zeros(128, np.uint32)
+    execute(source, 1, 32, [out, given], gpu)
+    matrices = given.reshape(4, 8, 8)
+    if transposed:
+        matrices = matrices.transpose(0, 2, 1)
+    lane = np.arange(32)
+    low, high = (matrices[:, lane // 4, 2 * (lane % 4) + k].astype(np.uint32) for k in (0, 1))
+    pairs = (low | high << 16).T
+    np.testing.assert_array_equal(out.reshape(32, 4), pairs)
+
+
+@ARCHS
+@pytest.mark.parametrize(("kind", "typ"), [("char", np.int8), ("unsigned char", np.uint8), ("short", np.int16), ("unsigned short", np.uint16), ("long long", np.int64)])
+def test_loads_and_stores_of_every_width(kind: str, typ: Any, gpu: str) -> None:
+    source = kernel("out[i] = in[i] * 3 - 1;", f"{kind}* out, const {kind}* in")
+    given = np.random.default_rng(10).integers(np.iinfo(typ).min // 4, np.iinfo(typ).max // 4, 64).astype(typ)
+    out = np.zeros(64, typ)
+    execute(source, 2, 32, [out, given], gpu)
+    np.testing.assert_array_equal(out, given * 3 - 1)
+
+
+def test_partial_warps_and_three_dimensions() -> None:
+    source = 'extern "C" __global__ void k(int* out) { int t = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); int b = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z); out[b * 30 + t] = b * 1000 + t; }'
+    out = np.zeros(24 * 30, np.int32)
+    run = execute(source, (2, 3, 4), (5, 3, 2), [out])
+    np.testing.assert_array_equal(out, (np.arange(24)[:, None] * 1000 + np.arange(30)).ravel())
+    assert count(run).metrics["l1tex__t_requests_pipe_lsu_mem_global_op_st.sum"] == 24
+
+
+def test_an_instruction_off_in_all_lanes_makes_no_request() -> None:
+    source = kernel("if (in[i] < 0) out[i] = 1;")
+    run = execute(source, 1, 64, [np.zeros(64, np.int32), np.arange(64, dtype=np.int32), 64])
+    assert count(run).metrics.get("l1tex__t_requests_pipe_lsu_mem_global_op_st.sum", 0) == 0
+
+
+def test_unknown_values_pass_through_arithmetic_and_memory() -> None:
+    """An opaque buffer's contents reach the output as unknown; known ones next to them stay known."""
+    source = kernel("__shared__ float s[64]; s[threadIdx.x] = in[i] * 2 + 1; __syncthreads(); out[i] = s[63 - threadIdx.x]; out2[i] = i * 2.f;", "float* out, float* out2, const float* in")
+    known = np.zeros(64, np.float32)
+    execute(source, 1, 64, [np.zeros(64, np.float32), known, Buffer("float", 64)])
+    np.testing.assert_array_equal(known, 2.0 * np.arange(64))
+
+
+def test_a_sentinel_compare_of_an_unknown_is_assumed_and_said() -> None:
+    source = kernel("float v = in[i]; if (v == -1.5e30f) out[0] = v;", "float* out, const float* in")
+    run = execute(source, 1, 32, [Buffer("float", 1), Buffer("float", 32)])
+    assert any("assumed" in note for note in count(run).notes)
+
+
+FAULTS: dict[str, tuple[str, list[Any], str]] = {
+    "out of bounds": ("out[i + 1] = in[i];", [np.zeros(64, np.int32), np.zeros(64, np.int32), 64], r"out of bounds: 4 bytes .*kernel.cu:1 .*thread \(31, 0, 0\) of CTA \(1, 0, 0\).*0 bytes past the end of buffer 'out'"),
+    "before a buffer": ("out[i - 1] = in[i];", [np.zeros(64, np.int32), np.zeros(64, np.int32), 64], r"4 bytes before buffer 'out'"),
+    "misaligned": ("*(int4*)(out + i) = make_int4(1, 2, 3, 4);", [np.zeros(128, np.int32), np.zeros(64, np.int32), 64], r"misaligned: 16 bytes at 0x[0-9a-f]+, not a multiple of 16.*thread \(1, 0, 0\)"),
+    "shared race": ("__shared__ int s[64]; s[threadIdx.x] = i; out[i] = s[threadIdx.x ^ 32];", [np.zeros(64, np.int32), np.zeros(64, np.int32), 64], r"without a barrier"),
+    "shared unwritten": ("__shared__ int s[64]; if (threadIdx.x < 16) s[threadIdx.x] = i; __syncthreads(); out[i] = s[threadIdx.x];", [np.zeros(64, np.int32), np.zeros(64, np.int32), 64], r"never written.*thread \(16, 0, 0\)"),
+    "divergent barrier": ("if (threadIdx.x < 7) { out[i] = 1; __syncthreads(); } out[i] += in[i];", [np.zeros(64, np.int32), np.zeros(64, np.int32), 64], r"divergent barrier|deadlock"),
+    "endless loop": ("while (out[0] == 0) { if (in[0] == 1) out[0] = 1; } ", [np.zeros(64, np.int32), np.zeros(64, np.int32), 64], r"endless loop"),
+    "opaque address": ("out[in[i]] = 1;", [np.zeros(64, np.int32), Buffer("int", 64), 64], r"unknown value decides an address .*buffer 'in', which has no fill"),
+    "opaque branch": ("if (in[i] > 3) for (int j = 0; j < in[i]; j++) out[i] += j * in[j];", [np.zeros(64, np.int32), Buffer("int", 64), 64], r"unknown value decides .*buffer 'in'"),
+    "clock address": ("out[clock() & 1] = 1;", [np.zeros(64, np.int32), Buffer("int", 64), 64], r"unknown value decides an address .*(CS2R|S2UR|S2R|CS2UR)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(FAULTS))
+def test_faults_are_caught(name: str) -> None:
+    body, args, message = FAULTS[name]
+    fresh = [np.array(a) if isinstance(a, np.ndarray) else a for a in args]
+    with pytest.raises(KernelError) as caught:
+        execute(kernel(body), 2 if name == "out of bounds" else 1, 32 if name == "out of bounds" else 64, fresh)
+    assert re.search(message, str(caught.value)), caught.value
+    assert "\n" not in str(caught.value)
+
+
+def test_dynamic_shared_memory_over_48_kb_needs_opt_in() -> None:
+    source = kernel("extern __shared__ int s[]; s[threadIdx.x] = i; out[i] = s[threadIdx.x];")
+    args: list[NDArray[Any] | int] = [np.zeros(32, np.int32), np.zeros(32, np.int32), 32]
+    with pytest.raises(KernelError, match="opt_in_shared"):
+        execute(source, 1, 32, args, shared=60 * 1024)
+
+
+def test_instructions_without_rules_for_memory_are_refused_by_name() -> None:
+    source = kernel('__shared__ __align__(8) long long b; unsigned a = __cvta_generic_to_shared(&b); asm volatile("mbarrier.init.shared.b64 [%0], 32;" :: "r"(a)); out[i] = 1;')
+    with pytest.raises(UnsupportedError, match="SYNCS"):
+        execute(source, 1, 32, [np.zeros(32, np.int32), np.zeros(32, np.int32), 32])
+
+
+def test_traces_do_not_depend_on_the_rings_size() -> None:
+    """Filled piece by piece, a warp's stream is the same as in one go."""
+    source = kernel("int s = 0; for (int j = 0; j < n; j++) s += in[(i + 32 * j) & 1023]; out[i] = s;")
+    launch = Kernel(source, "k").launch(2, 64, [np.zeros(128, np.int32), np.arange(1024, dtype=np.int32), 3000])
+    executor = Executor(launch, load_program(source, "k", 90), load_gpu("h200"))
+    executor.open(2)
+    executor.start(np.array([0, 1]), np.array([0, 1]))
+    streams: list[list[int]] = [[] for _ in range(4)]
+    headers = [0] * 4
+    r = executor.rings
+    while True:
+        for row in range(4):
+            while r.block_head[row] < r.block_tail[row]:
+                streams[row].append(int(r.blocks[row, r.block_head[row] & (r.blocks.shape[1] - 1)]))
+                r.block_head[row] += 1
+            while r.word_head[row] < r.word_tail[row]:
+                word = int(r.words[row, r.word_head[row] & (r.words.shape[1] - 1)])
+                headers[row] += 1
+                r.word_head[row] += 1 + (word & 255)
+        if r.done.all() and (r.block_head == r.block_tail).all():
+            break
+        executor.refill(np.array([0, 1]))
+    assert len({tuple(s) for s in streams}) == 1
+    assert headers == [3001] * 4
+    assert streams[0][-1] == executor.code.end_block
