@@ -295,22 +295,36 @@ class _Printer:
         source = f"(({text(s.source)}) % {self.threads}u)"
         at, other = (f"{name}[{_word(s, t, self.threads)}]" for t in (self.thread, source))
         value = widen(f"({text(s.value)})", s.width)
-        yield f"store16(&{at}, {value});" if s.width == 16 and self.kernel.volatile else f"{at} = {value};"
+        yield f"put16(&{at}, {value});" if s.width == 16 and self.kernel.volatile else f"{at} = {value};"
         yield "__syncthreads();"
-        yield f"v += {narrow(f'load16(&{other})' if s.width == 16 and self.kernel.volatile else other, s.width)};"
+        yield f"v += {narrow(f'get16(&{other})' if s.width == 16 and self.kernel.volatile else other, s.width)};"
         yield "__syncthreads();"
 
 
 _LOW8 = "__device__ unsigned low(unsigned long long x) { return (unsigned)x + (unsigned)(x >> 32); }"
 _LOW16 = "__device__ unsigned low(uint4 x) { return x.x + x.y + x.z + x.w; }"
-_LOAD16 = """__device__ uint4 load16(const void* p) {
+_WIDE = {
+    "load16": """__device__ uint4 load16(const uint4* p) {
     uint4 x;
-    asm volatile("ld.volatile.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(p) : "memory");
+    asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+        : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(__cvta_generic_to_global(p)) : "memory");
     return x;
-}"""
-_STORE16 = """__device__ void store16(void* p, uint4 x) {
-    asm volatile("st.volatile.v4.u32 [%0], {%1, %2, %3, %4};" :: "l"(p), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w) : "memory");
-}"""
+}""",
+    "store16": """__device__ void store16(uint4* p, uint4 x) {
+    asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};"
+        :: "l"(__cvta_generic_to_global(p)), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w) : "memory");
+}""",
+    "get16": """__device__ uint4 get16(const uint4* p) {
+    uint4 x;
+    asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+        : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "r"((unsigned)__cvta_generic_to_shared(p)) : "memory");
+    return x;
+}""",
+    "put16": """__device__ void put16(uint4* p, uint4 x) {
+    asm volatile("st.volatile.shared.v4.u32 [%0], {%1, %2, %3, %4};"
+        :: "r"((unsigned)__cvta_generic_to_shared(p)), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w) : "memory");
+}""",
+}
 
 
 def lines_of(kernel: SmallKernel) -> list[str]:
@@ -340,14 +354,11 @@ def source(kernel: SmallKernel) -> str:
     joined = "\n".join(body)
     tiles = _tile_words(kernel)
     head = []
-    if "low(a8[" in joined or "low(tile8[" in joined:
+    if re.search(r"low\((a8|tile8)\[", joined):
         head.append(_LOW8)
-    if "low(load16(" in joined or "low(a16[" in joined or "low(tile16[" in joined:
+    if re.search(r"low\((load16\(|get16\(|a16\[|tile16\[)", joined):
         head.append(_LOW16)
-    if "load16(" in joined:
-        head.append(_LOAD16)
-    if "store16(" in joined:
-        head.append(_STORE16)
+    head += [function for name, function in _WIDE.items() if f"{name}(" in joined]
     head = [f"static {line}" for line in head]
     shared = [
         f"    __shared__ __align__(128) {'volatile ' if kernel.volatile and width < 16 else ''}{TYPES[width]} tile{width}[{size}];"
