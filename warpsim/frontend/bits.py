@@ -79,10 +79,11 @@ def sgxt(e: Emitter, i: Instruction) -> None:
 
 def prmt(e: Emitter, i: Instruction) -> None:
     """Four bytes of the eight in {c:a}; bit 3 of a selector digit replicates the byte's sign."""
-    if i.modifiers and i.modifiers != ("IDX",):
-        raise e.unsupported("its mode")
     b = e.builder
     low, selector, high = (e.source(o) for o in i.operands[1:4])
+    mode = next((m for m in i.modifiers if m in PRMT_MODES), None)
+    if mode:
+        selector = prmt_selector(e, PRMT_MODES[mode], selector)
     if isinstance(selector.bits, SplatConstant):
         digits = [selector.bits.value >> 4 * k & 15 for k in range(4)]
         used = [v for v, first in ((low, 0), (high, 4)) if any(first <= d & 7 < first + 4 for d in digits)]
@@ -99,6 +100,24 @@ def prmt(e: Emitter, i: Instruction) -> None:
         byte = b.and_(b.select(replicate, sign, byte), e.constant(255))
         bits = b.or_(bits, b.shl(byte, e.constant(8 * k))) if k else byte
     e.result(i.operands[0], Value(bits, e.unknown(low, selector, high)))
+
+
+# what the special modes pick for the low two bits of the selector, as selectors of the general mode
+PRMT_MODES = {
+    "F4E": (0x3210, 0x4321, 0x5432, 0x6543), "B4E": (0x5670, 0x6701, 0x7012, 0x0123), "RC8": (0x0000, 0x1111, 0x2222, 0x3333),
+    "ECL": (0x3210, 0x3211, 0x3222, 0x3333), "ECR": (0x0000, 0x1110, 0x2210, 0x3210), "RC16": (0x1010, 0x3232, 0x1010, 0x3232),
+}  # fmt: skip
+
+
+def prmt_selector(e: Emitter, choices: tuple[int, ...], selector: Value) -> Value:
+    b = e.builder
+    if isinstance(selector.bits, SplatConstant):
+        return Value(e.constant(choices[selector.bits.value & 3]))
+    low = b.and_(selector.bits, e.constant(3))
+    bits: ir.Value = e.constant(choices[0])
+    for k in (1, 2, 3):
+        bits = b.select(b.icmp_unsigned("==", low, e.constant(k)), e.constant(choices[k]), bits)
+    return Value(bits, selector.unknown)
 
 
 def constant_prmt(e: Emitter, low: ir.Value, high: ir.Value, digits: list[int]) -> ir.Value:

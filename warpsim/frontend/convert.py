@@ -14,7 +14,7 @@ from llvmlite import ir
 
 from warpsim.frontend.bits import INTEGERS, field
 from warpsim.frontend.doubles import float64
-from warpsim.frontend.emitter import F16, F32, F64, I16, I32, I64, Emitter, Value
+from warpsim.frontend.emitter import F16, F32, F64, I16, I32, I64, NAN, Emitter, Value
 from warpsim.frontend.floating import directed, flush, literal, rounding, signed, two_sum
 from warpsim.frontend.packed import half_of
 from warpsim.frontend.program import Instruction, Operand
@@ -76,9 +76,9 @@ def write_float(e: Emitter, i: Instruction, kind: str, bits: ir.Value, unknown: 
     elif kind == "F32":
         words = b.bitcast(bits, e.vector(I32))
         ftz = "FTZ" in i.modifiers
-        e.result(d, Value(flush(e, words) if ftz else words, unknown, ftz))
+        e.result(d, Value(flush(e, words) if ftz else words, unknown, ftz, loose=True))
     else:
-        e.result(d, Value(half_of(e, bits, kind == "BF16"), unknown))
+        e.result(d, Value(half_of(e, bits, kind == "BF16", "RZ" in i.modifiers), unknown))
 
 
 def f2f(e: Emitter, i: Instruction) -> None:
@@ -94,12 +94,15 @@ def f2f(e: Emitter, i: Instruction) -> None:
     mode = rounding(i.modifiers)
     if source == "F64" and to == "F32":
         bits = directed(e, mode, x, literal(e, 0.0, F64)) if mode else b.fptrunc(x, e.vector(F32))
-    elif mode:
+        e.result(i.operands[0], Value(b.bitcast(bits, e.vector(I32)), value.unknown))  # a NaN goes through
+        return
+    if mode and (mode != "RZ" or to not in ("F16", "BF16")):
         raise e.unsupported("its rounding")
-    elif source == "F64":
+    if source == "F64":
         bits = odd32(e, x)
     elif to == "F64":
-        bits = b.fpext(x, e.vector(F64))
+        nan = b.fcmp_unordered("uno", x, x)
+        bits = b.fpext(b.select(nan, b.bitcast(e.constant(NAN), x.type), x), e.vector(F64))
     else:
         bits = x
     write_float(e, i, to, bits, value.unknown)
@@ -117,6 +120,20 @@ def frnd(e: Emitter, i: Instruction) -> None:
     write_float(e, i, kind, whole(e, i, x), value.unknown)
 
 
+def saturated(e: Emitter, x: ir.Value, width: int, is_signed: bool) -> ir.Value:
+    """Whole floats as integers of `width` bits, extended to 32 or 64; NaN gives 0."""
+    element = I64 if width == 64 else I32
+    letters = {"float": "f32", "double": "f64"}[str(x.type.element)]
+    name = f"llvm.fpto{'s' if is_signed else 'u'}i.sat.v{e.lanes}{element}.v{e.lanes}{letters}"
+    bits = e.builder.call(e.intrinsic(name, e.vector(element), [x.type]), [x])
+    if width < 32:
+        low = -(1 << width - 1) if is_signed else 0
+        high = (1 << width - 1) - 1 if is_signed else (1 << width) - 1
+        names = ("smin", "smax") if is_signed else ("umin", "umax")
+        bits = e.call(names[0], e.call(names[1], bits, e.constant(low & 0xFFFFFFFF)), e.constant(high))
+    return bits
+
+
 def f2i(e: Emitter, i: Instruction) -> None:
     b = e.builder
     width, is_signed = next((INTEGERS[m] for m in i.modifiers if m in INTEGERS), (32, True))
@@ -124,18 +141,30 @@ def f2i(e: Emitter, i: Instruction) -> None:
     x, value = float_source(e, i, i.operands[1], source)
     x = whole(e, i, x)
     element = I64 if width == 64 else I32
-    letters = {"float": "f32", "double": "f64"}[str(x.type.element)]
-    name = f"llvm.fpto{'s' if is_signed else 'u'}i.sat.v{e.lanes}{element}.v{e.lanes}{letters}"
-    bits = b.call(e.intrinsic(name, e.vector(element), [x.type]), [x])
-    if width < 32:
-        low = -(1 << width - 1) if is_signed else 0
-        high = (1 << width - 1) - 1 if is_signed else (1 << width) - 1
-        names = ("smin", "smax") if is_signed else ("umin", "umax")
-        bits = e.call(names[0], e.call(names[1], bits, e.constant(low & 0xFFFFFFFF)), e.constant(high))
+    bits = saturated(e, x, width, is_signed)
     if "NTZ" not in i.modifiers:
         nan = b.fcmp_unordered("uno", x, x)
         bits = b.select(nan, e.constant(1 << width - 1, element), bits)
     (e.result64 if width == 64 else e.result)(i.operands[0], Value(bits, value.unknown))
+
+
+def f2ip(e: Emitter, i: Instruction) -> None:
+    """F2IP.U8.F32 d, a, b, c: two saturated integers packed, a above b; for bytes the low half of c lies above both."""
+    b = e.builder
+    kind = next((m for m in i.modifiers if m in INTEGERS), "")
+    if INTEGERS.get(kind, (64, False))[0] > 16:
+        raise e.unsupported("its types")
+    width, is_signed = INTEGERS[kind]
+    parts, values = [], []
+    for operand in i.operands[1:3]:
+        x, value = float_source(e, i, operand, "F32")
+        parts.append(b.and_(saturated(e, whole(e, i, x), width, is_signed), e.constant((1 << width) - 1)))
+        values.append(value)
+    bits = b.or_(b.shl(parts[0], e.constant(width)), parts[1])
+    if width == 8:
+        values.append(e.source(i.operands[3]))
+        bits = b.or_(bits, b.shl(values[2].bits, e.constant(16)))
+    e.result(i.operands[0], Value(bits, e.unknown(*values)))
 
 
 def i2f(e: Emitter, i: Instruction) -> None:
@@ -177,7 +206,7 @@ def i2f(e: Emitter, i: Instruction) -> None:
         if to == "F32":
             assert mode is not None
             bits = directed(e, mode, high, rest)
-        elif mode:
+        elif mode not in (None, "RZ"):
             raise e.unsupported("its rounding")
         else:
             bits = odd32(e, high, rest)
@@ -223,11 +252,13 @@ def mufu(e: Emitter, i: Instruction) -> None:
         return
     kind = next((m for m in ("F16", "BF16") if m in i.modifiers or f"{m}_V2" in i.modifiers), "F32")
     x, value = float_source(e, i, operand, kind)
-    if kind == "F32":
+    keeps_denormals = name == "TANH"
+    if kind == "F32" and not keeps_denormals:
         x = b.bitcast(flush(e, b.bitcast(x, e.vector(I32))), e.vector(F32))
     bits = MUFU[name](e, x)
     if kind == "F32":
-        e.result(d, Value(flush(e, b.bitcast(bits, e.vector(I32))), value.unknown, True))
+        words = b.bitcast(bits, e.vector(I32))
+        e.result(d, Value(words if keeps_denormals else flush(e, words), value.unknown, not keeps_denormals, loose=True))
     else:
         e.result(d, Value(half_of(e, bits, kind == "BF16"), value.unknown))
 
@@ -319,7 +350,9 @@ def tangent(e: Emitter, x: ir.Value) -> ir.Value:
     power = exp2(e, b.fmul(x, literal(e, 2 / math.log(2))))
     large = b.fsub(one, b.fdiv(literal(e, 2.0), b.fadd(power, one)))
     small = b.fmul(x, polynomial(e, b.fmul(x, x), [-17 / 315, 2 / 15, -1 / 3, 1.0]))
-    return b.select(b.fcmp_ordered("<", e.call("fabs", x), literal(e, 0.15)), small, large)
+    magnitude = e.call("fabs", x)
+    result = b.select(b.fcmp_ordered("<", magnitude, literal(e, 0.15)), small, large)
+    return b.select(b.fcmp_ordered("<", magnitude, literal(e, 2.0**-8)), x, result)
 
 
 MUFU = {

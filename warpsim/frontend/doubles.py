@@ -24,7 +24,14 @@ def float64(e: Emitter, operand: Operand) -> tuple[ir.Value, Value]:
 
 
 def finish64(e: Emitter, i: Instruction, bits: ir.Value, *values: Value) -> None:
-    e.result64(i.operands[0], Value(e.builder.bitcast(bits, e.vector(I64)), e.unknown(*values)))
+    """Write a float64 result; a NaN operand goes through, quiet but else unchanged, the last of `values` first."""
+    b = e.builder
+    words = b.bitcast(bits, e.vector(I64))
+    for value in values:
+        number = b.bitcast(value.bits, e.vector(F64))
+        quiet = b.or_(value.bits, e.constant(1 << 51, I64))
+        words = b.select(b.fcmp_unordered("uno", number, number), quiet, words)
+    e.result64(i.operands[0], Value(words, e.unknown(*values)))
 
 
 def dadd(e: Emitter, i: Instruction) -> None:
@@ -50,7 +57,7 @@ def dfma(e: Emitter, i: Instruction) -> None:
     (x, vx), (y, vy), (z, vz) = (float64(e, o) for o in i.operands[1:4])
     mode = rounding(i.modifiers)
     bits = directed_fma(e, mode, x, y, z) if mode else e.call("fma", x, y, z)
-    finish64(e, i, bits, vx, vy, vz)
+    finish64(e, i, bits, vx, vz, vy)
 
 
 def overflowed(e: Emitter, near: ir.Value, residue: ir.Value, *inputs: ir.Value) -> ir.Value:
@@ -122,6 +129,7 @@ def dmnmx(e: Emitter, i: Instruction) -> None:
     (x, vx), (y, vy) = (float64(e, o) for o in i.operands[1:3])
     predicates = [o for o in i.operands if is_predicate(o)]
     p = e.predicate(predicates[-1]) if predicates else Value(e.constant(1, I1))
-    finish64(e, i, minimum(e, x, y, p.bits, "NAN" in i.modifiers), vx, vy, p)
+    bits = e.builder.bitcast(minimum(e, x, y, p.bits, "NAN" in i.modifiers), e.vector(I64))
+    e.result64(i.operands[0], Value(bits, e.unknown(vx, vy, p)))
 
 

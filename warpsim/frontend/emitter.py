@@ -50,6 +50,7 @@ from warpsim.frontend.program import RZ, Instruction, Operand
 __all__ = ["LANES", "Emitter", "State", "Value"]
 
 LANES = 32
+NAN = 0x7FFFFFFF  # the NaN of the GPU's float32 arithmetic
 PT = 7  # the predicate that is always true
 
 I1 = ir.IntType(1)
@@ -87,11 +88,16 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A vector and the lanes in which it is not known; `flushed`: as float32, it holds no denormals."""
+    """A vector and the lanes in which it is not known.
+
+    `flushed`: as float32, it holds no denormals. `loose`: its float32 NaNs do not have the GPU's one pattern yet; they get it
+    when anything but float32 arithmetic looks at the register.
+    """
 
     bits: ir.Value
     unknown: ir.Value | None = None
     flushed: bool = False
+    loose: bool = False
 
 
 class SplatConstant(ir.Constant):  # type: ignore[misc]
@@ -151,7 +157,8 @@ class Emitter:
     def flush(self) -> None:
         """Store every changed register and predicate."""
         for key in sorted(self._dirty):
-            self._store(key, self._cache[key])
+            value = self._cache[key] = self._canonical(self._cache[key])
+            self._store(key, value)
         self._dirty.clear()
 
     def invalidate(self, registers: Iterable[int] | None = None) -> None:
@@ -247,11 +254,11 @@ class Emitter:
 
     # Operands
 
-    def source(self, operand: Operand) -> Value:
+    def source(self, operand: Operand, loose: bool = False) -> Value:
         """The 32 bits of an operand at the current width; signs and complements are not applied."""
         if operand.kind in ("reg", "ureg"):
             assert operand.index is not None
-            return self._at_width(self._read(operand.kind, operand.index))
+            return self._at_width(self._read(operand.kind, operand.index, loose))
         if operand.kind == "imm":
             return Value(self.constant(operand.value & 0xFFFFFFFF))
         if operand.kind == "const":
@@ -401,7 +408,7 @@ class Emitter:
         unknown = None if value.unknown is None else self.splat_lane(value.unknown, lanes)
         return replace(value, bits=self.splat_lane(value.bits, lanes), unknown=unknown)
 
-    def _read(self, kind: str, index: int) -> Value:
+    def _read(self, kind: str, index: int, loose: bool = False) -> Value:
         lanes = LANES if kind in ("reg", "pred") else 1
         if kind in ("reg", "ureg"):
             if index == RZ:
@@ -411,7 +418,19 @@ class Emitter:
         value = self._cache.get((kind, index))
         if value is None:
             value = self._cache[kind, index] = self._load(kind, index)
+        elif value.loose and not loose:
+            value = self._cache[kind, index] = self._canonical(value)
         return value
+
+    def _canonical(self, value: Value) -> Value:
+        """float32 NaNs as the GPU writes them."""
+        if not value.loose:
+            return value
+        b = self.builder
+        floats = b.bitcast(value.bits, ir.VectorType(F32, value.bits.type.count))
+        nan = b.fcmp_unordered("uno", floats, floats)
+        bits = b.select(nan, SplatConstant(value.bits.type, NAN), value.bits)
+        return replace(value, bits=bits, loose=False)
 
     def _read64(self, kind: str, index: int) -> Value:
         b = self.builder
@@ -441,6 +460,7 @@ class Emitter:
         if index == (RZ if kind in ("reg", "ureg") else PT):
             return
         if mask is not None:
+            value = self._canonical(value)
             old = self._read(kind, index)
             bits = b.select(mask, value.bits, old.bits)
             unknown = None

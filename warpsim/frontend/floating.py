@@ -1,7 +1,7 @@
 """Rules of float32 and float64 arithmetic, comparison and selection.
 
 Arithmetic is IEEE with the rounding that the instruction asks for; `.FTZ` flushes denormal inputs and outputs to a zero
-of their sign. NaN payloads are the host's, not the GPU's canonical NaN.
+of their sign. A NaN result of float32 is 0x7fffffff (recorded on a GPU).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def flush(e: Emitter, words: ir.Value) -> ir.Value:
 
 def float32(e: Emitter, operand: Operand, ftz: bool) -> tuple[ir.Value, Value]:
     """A float32 operand with its signs, denormals flushed if asked, and the raw value (for its shadow)."""
-    value = e.source(operand)
+    value = e.source(operand, loose=True)
     words = flush(e, value.bits) if ftz and not value.flushed else value.bits
     return signed(e, e.builder.bitcast(words, e.vector(F32)), operand), value
 
@@ -58,8 +58,8 @@ def finish32(e: Emitter, modifiers: Sequence[str], bits: ir.Value, unknown: ir.V
         bits = saturate(e, bits)
     words = b.bitcast(bits, e.vector(I32))
     if "FTZ" in modifiers:
-        return Value(flush(e, words), unknown, flushed=True)
-    return Value(words, unknown)
+        return Value(flush(e, words), unknown, flushed=True, loose=True)
+    return Value(words, unknown, loose=True)
 
 
 def saturate(e: Emitter, bits: ir.Value) -> ir.Value:
@@ -270,6 +270,7 @@ def fsel(e: Emitter, i: Instruction) -> None:
     ftz = "FTZ" in i.modifiers
     sides = []
     for operand in (x, y):
+        e.source(operand)  # a selection does not touch NaNs, so they must be the GPU's
         bits, value = float32(e, operand, ftz)
         sides.append(Value(e.builder.bitcast(bits, e.vector(I32)), value.unknown, value.flushed or ftz))
     e.result(d, choose(e, e.predicate(p), *sides))
@@ -292,6 +293,12 @@ def fmnmx(e: Emitter, i: Instruction) -> None:
     bits = terms[0][0]
     for term, p in zip(terms[1:], which * 2, strict=False):
         bits = minimum(e, bits, term[0], p.bits, "NAN" in i.modifiers)
+    if "XORSIGN" in i.modifiers:
+        b = e.builder
+        raw = [e.source(o).bits for o in sources[:2]]
+        sign = b.and_(b.xor(*raw), e.constant(0x80000000))
+        words = b.xor(b.bitcast(bits, e.vector(I32)), sign)
+        bits = b.bitcast(words, bits.type)
     unknown = e.unknown(*(t[1] for t in terms), *which)
     e.result(i.operands[0], finish32(e, i.modifiers, bits, unknown))
 

@@ -57,7 +57,10 @@ def packed(e: Emitter, floats: ir.Value, bf16: bool) -> ir.Value:
     b = e.builder
     words = ir.VectorType(I32, floats.type.count // 2)
     if not bf16:
-        return b.bitcast(b.fptrunc(floats, ir.VectorType(F16, floats.type.count)), words)
+        short = ir.VectorType(I16, floats.type.count)
+        half = b.bitcast(b.fptrunc(floats, ir.VectorType(F16, floats.type.count)), short)
+        half = b.select(b.fcmp_unordered("uno", floats, floats), SplatConstant(short, 0x7FFF), half)
+        return b.bitcast(half, words)
     narrow = b.trunc(b.lshr(to_bf16(e, floats), SplatConstant(ir.VectorType(I32, floats.type.count), 16)),
                      ir.VectorType(I16, floats.type.count))  # fmt: skip
     return b.bitcast(narrow, words)
@@ -145,9 +148,14 @@ def hfma2(e: Emitter, i: Instruction) -> None:
 def fused(e: Emitter, x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
     """x*y + z of 16-bit floats as float32, rounded to odd so that a second rounding to 16 bits is right."""
     b = e.builder
-    total, rest = two_sum(e, b.fmul(x, y), z)
+    product = b.fmul(x, y)
+    zero = ir.Constant(product.type, [ir.Constant(F32, 0.0)] * product.type.count)
+    smallest = ir.Constant(product.type, [ir.Constant(F32, 2.0**-149)] * product.type.count)
+    vanished = b.and_(b.fcmp_ordered("==", product, zero), b.fcmp_unordered("!=", x, zero))  # only bf16 products can
+    vanished = b.and_(vanished, b.fcmp_unordered("!=", y, zero))
+    product = b.select(vanished, e.call("copysign", smallest, product), product)
+    total, rest = two_sum(e, product, z)
     typ = ir.VectorType(I32, total.type.count)
-    zero = ir.Constant(total.type, [ir.Constant(F32, 0.0)] * total.type.count)
     words = b.bitcast(total, typ)
     even = b.icmp_unsigned("==", b.and_(words, SplatConstant(typ, 1)), SplatConstant(typ, 0))
     inexact = b.fcmp_ordered("!=", rest, zero)
@@ -261,6 +269,7 @@ def half_of(e: Emitter, floats: ir.Value, bf16: bool, truncate: bool = False) ->
         return b.lshr(bits, e.constant(16))
     half = b.fptrunc(floats, e.vector(F16))
     words = b.zext(b.bitcast(half, e.vector(I16)), e.vector(I32))
+    words = b.select(b.fcmp_unordered("uno", floats, floats), e.constant(0x7FFF), words)
     if not truncate:
         return words
     outward = b.fcmp_ordered(">", e.call("fabs", b.fpext(half, e.vector(F32))), e.call("fabs", floats))
