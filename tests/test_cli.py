@@ -78,6 +78,11 @@ def test_public_names_are_complete_and_lazy() -> None:
         _ = warpsim.nonsense
 
 
+def test_every_public_name_resolves() -> None:
+    for name in warpsim.__all__:
+        assert getattr(warpsim, name) is not None
+
+
 def test_version_and_help_end_with_status_0(run: Run) -> None:
     assert run("--version")[0] == 0
     assert run("--help")[0] == 0
