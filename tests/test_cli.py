@@ -243,7 +243,7 @@ def test_sweep_says_at_which_point_it_failed(run: Run, monkeypatch: pytest.Monke
 
 def test_list_and_explain(run: Run) -> None:
     table = json.loads(run("list", "--format", "json")[1])
-    assert set(table) == {"scenarios", "kernels", "gpus", "rules"}
+    assert {"scenarios", "kernels", "gpus", "rules"} <= set(table)
     assert "copy" in {row["name"] for row in table["scenarios"]}
     assert "h200" in {row["name"] for row in table["gpus"]}
     _, out, _ = run("list", "gpus")
