@@ -47,6 +47,8 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
         return make(lines, scenario=name, params=dict(params or {}))
 
     monkeypatch.setattr(cli, "_simulate", simulate)
+    # gains run the simulator again, which these results never came from
+    monkeypatch.setattr("warpsim.counterfactual.with_gains", lambda _, result, **__: result, raising=False)
     return calls
 
 
