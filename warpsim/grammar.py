@@ -273,7 +273,8 @@ class _Printer:
                     else:
                         yield f"{pad}{at} = {value.removeprefix('(').removesuffix(')') if s.width < 8 else value};"
                 case Reduce():
-                    yield f"{pad}atomicAdd(&bins[{self.index(s.index)}], 1u);"
+                    function = "add" if self.kernel.volatile else "atomicAdd"
+                    yield f"{pad}{function}(&bins[{self.index(s.index)}], 1u);"
                 case Barrier():
                     yield f"{pad}__syncthreads();"
                 case Tile():
@@ -303,7 +304,7 @@ class _Printer:
 
 _LOW8 = "__device__ unsigned low(unsigned long long x) { return (unsigned)x + (unsigned)(x >> 32); }"
 _LOW16 = "__device__ unsigned low(uint4 x) { return x.x + x.y + x.z + x.w; }"
-_WIDE = {
+_VOLATILE = {
     "load16": """__device__ uint4 load16(const uint4* p) {
     uint4 x;
     asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -319,6 +320,10 @@ _WIDE = {
     asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
         : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "r"((unsigned)__cvta_generic_to_shared(p)) : "memory");
     return x;
+}""",
+    # of an atomicAdd to one address the compiler makes a count of lanes and an access by one of them
+    "add": """__device__ void add(unsigned* p, unsigned x) {
+    asm volatile("red.global.add.u32 [%0], %1;" :: "l"(__cvta_generic_to_global(p)), "r"(x) : "memory");
 }""",
     "put16": """__device__ void put16(uint4* p, uint4 x) {
     asm volatile("st.volatile.shared.v4.u32 [%0], {%1, %2, %3, %4};"
@@ -358,7 +363,7 @@ def source(kernel: SmallKernel) -> str:
         head.append(_LOW8)
     if re.search(r"low\((load16\(|get16\(|a16\[|tile16\[)", joined):
         head.append(_LOW16)
-    head += [function for name, function in _WIDE.items() if f"{name}(" in joined]
+    head += [function for name, function in _VOLATILE.items() if f" {name}(" in joined or f"({name}(" in joined]
     head = [f"static {line}" for line in head]
     shared = [
         f"    __shared__ __align__(128) {'volatile ' if kernel.volatile and width < 16 else ''}{TYPES[width]} tile{width}[{size}];"

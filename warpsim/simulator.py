@@ -17,6 +17,7 @@ from warpsim.result import Result, build_result
 from warpsim.scenario import Scenario, load
 
 if TYPE_CHECKING:
+    from warpsim.frontend.program import Program
     from warpsim.launch import Launch
 
 __all__ = ["simulate", "simulate_bound"]
@@ -52,14 +53,15 @@ def simulate_bound(
     timeline: bool = True,
     watch: Callable[[Gpu, Occupancy, MachineResult], None] | None = None,
     prepare: Callable[[Executor], None] | None = None,
+    program: Program | None = None,
 ) -> Result:
     """Simulate a launch whose parameters are settled; buffers with contents are changed in place, as on a GPU.
 
-    `prepare` is handed each executor before it starts.
+    `prepare` is handed each executor before it starts. `program` is the compiled kernel where the caller has it.
     """
     profile = gpu if isinstance(gpu, Gpu) else load_gpu(gpu or launch.gpu)
     how = launch.compile
-    program = load_program(
+    program = program or load_program(
         launch.source,
         launch.entry,
         int(profile.arch.removeprefix("sm_")),
