@@ -26,6 +26,7 @@ from warpsim.options import (
 )
 
 if TYPE_CHECKING:
+    from warpsim.comparison import Comparison
     from warpsim.gpu import Gpu, Occupancy
     from warpsim.machine.build import MachineResult
     from warpsim.result import Result
@@ -89,13 +90,18 @@ def _launch_words(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--trace-window", metavar="START:END", help="Microseconds in the trace; default: the whole run.")
 @exact_option
 @click.option(
+    "--gains/--no-gains", default=None,
+    help="Simulate again without what each finding names. Default: as far as that takes a few seconds.",
+)
+@click.option(
     "--fail-on", metavar="RULE[:LIMIT]", multiple=True,
     help="Exit with status 1 when a finding of RULE is worse than LIMIT; `warpsim list rules` names them; repeatable.",
 )  # fmt: skip
 @_launch_words
 def run(
     target: str, gpu: str | None, assignments: Sequence[str], form: str, output: str | None, trace: str | None,
-    trace_sms: str, trace_window: str | None, exact: bool | None, fail_on: Sequence[str], **words: Any,
+    trace_sms: str, trace_window: str | None, exact: bool | None, gains: bool | None, fail_on: Sequence[str],
+    **words: Any,
 ) -> None:  # fmt: skip
     """Simulate a scenario file, a shipped scenario or a CUDA source."""
     from warpsim.findings import check, parse
@@ -105,7 +111,11 @@ def run(
     scenario = _scenario(target, words)
     watch = None if trace is None else _Tracer(trace, trace_sms, trace_window, scenario.name)
     result = _simulate(scenario, gpu, settings(assignments), exact, watch)
-    _show(result, form, output)
+    if gains is not False:
+        from warpsim.counterfactual import BUDGET, with_gains
+
+        result = with_gains(scenario, result, gpu=gpu, exact=exact, budget=None if gains else BUDGET)
+    _show(result, form, output, _recorded(scenario, result) if form == "html" else None)
     figures = (result.metrics, result.derived, result.launch, result.lines)
     violations = [text for wanted in fail_on for text in check(*figures, wanted)]
     for text in violations[:-1]:
@@ -345,13 +355,13 @@ def _result(target: str, gpu: str | None, params: dict[str, int | float], exact:
     return _simulate(_scenario(target, {}), gpu, params, exact, None)
 
 
-def _show(result: Result, form: str, output: str | None) -> None:
+def _show(result: Result, form: str, output: str | None, comparison: Comparison | None = None) -> None:
     if form == "json":
         write(result.to_json() + "\n", output)
     elif form == "html":
-        from warpsim.report import page
+        from warpsim.report import html
 
-        write(page(result), output)
+        write(html(result, comparison), output)
     elif output is None and sys.stdout.isatty():
         from warpsim.text import make_console, render
 
@@ -360,6 +370,15 @@ def _show(result: Result, form: str, output: str | None) -> None:
         from warpsim.text import summary
 
         write(summary(result), output)
+
+
+def _recorded(scenario: Scenario, result: Result) -> Comparison | None:
+    """The result against the shipped recording of this launch, if there is one."""
+    from warpsim import comparison, recordings
+
+    launch = scenario.bind(result.params)
+    measured = recordings.find(launch, result.gpu, default=scenario.params)
+    return None if measured is None or recordings.stale(measured, launch) else comparison.compare(result, measured)
 
 
 def _cell(value: Any) -> str:

@@ -15,7 +15,7 @@ from warpsim.picture import Picture, figures, lanes_text, pattern, picture, sent
 if TYPE_CHECKING:
     from rich.text import Text
 
-__all__ = ["draw", "figures", "pattern", "picture", "render", "svg"]
+__all__ = ["STYLE", "draw", "figures", "pattern", "picture", "render", "svg"]
 
 _SYMBOLS = "0123456789abcdefghijklmnopqrstuv"
 _COLOURS = ("#44729f", "#d1484b", "#4b8a45", "#96608a", "#bf6510", "#0f8585", "#8a634c", "#b94f75")
@@ -165,11 +165,16 @@ _DARK = {
 }  # fmt: skip
 
 
-def svg(picture: Picture) -> str:
-    """The picture as a standalone SVG document, for light and dark pages; its description is the text drawing."""
-    size, gap, left, top = 17, 5, 92, 74
+def svg(picture: Picture, *, inline: bool = False) -> str:
+    """The picture as a standalone SVG document, for light and dark pages; its description is the text drawing.
+
+    `inline`: for a page that holds `STYLE` already, and scales it.
+    """
     _, rows = _grid(picture)
+    size, gap, top = 17, 5, 74
+    left = max(92, 18 + 7 * max((len(label) for label, _, _ in rows), default=0))
     parts: list[str] = []
+    cells: dict[str, list[str]] = {}  # squares of one look are one path
 
     def put(x: float, y: float, text: str, kind: str = "ink") -> None:
         parts.append(f'<text x="{x:g}" y="{y:g}" class="{kind}">{escape(text)}</text>')
@@ -181,14 +186,14 @@ def svg(picture: Picture) -> str:
     what = "bank" if picture.space == "shared" else "sector"
     for i in range(0, 32, 8):
         put(column(i), top - 8, f"{what} {i if what == 'bank' else i // 8}", "soft")
-    for number, (label, cells, remark) in enumerate(rows):
+    for number, (label, row, remark) in enumerate(rows):
         y = top + number * size
         put(left - 8, y + 12, label, "soft end")
-        for i, (symbol, wavefront) in enumerate(cells):
-            kind = {-1: ' class="empty"', -2: ' class="waste"'}.get(
-                wavefront, f' fill="{_COLOURS[wavefront % len(_COLOURS)]}"'
+        for i, (symbol, wavefront) in enumerate(row):
+            look = {-1: 'class="empty"', -2: 'class="waste"'}.get(
+                wavefront, f'fill="{_COLOURS[wavefront % len(_COLOURS)]}"'
             )
-            parts.append(f'<rect x="{column(i)}" y="{y}" width="{size - 1}" height="{size - 1}" rx="2"{kind}/>')
+            cells.setdefault(look, []).append(f"M{column(i)} {y}h{size - 1}v{size - 1}h{1 - size}z")
             if wavefront >= 0:
                 put(column(i) + size / 2 - 0.5, y + 12, symbol, "cell")
         put(column(31) + size + 10, y + 12, remark, "soft")
@@ -208,13 +213,27 @@ def svg(picture: Picture) -> str:
         y += 20
         put(16, y, sentence)
     width, height = 1040, y + 20
-    light, dark = (
-        "\n".join(f".warp .{name} {{ fill: {value}; }}" for name, value in theme.items()) for theme in (_LIGHT, _DARK)
-    )
-    style = f"{_STYLE}{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
+    squares = [f'<path {look} d="{"".join(outlines)}"/>' for look, outlines in cells.items()]
+    body = "\n".join([f'<rect class="paper" width="{width}" height="{height}"/>', *squares, *parts])
+    if inline:
+        label = escape(f"{_heading(picture)}. {' '.join(sentences(picture))}", quote=True)
+        return (
+            f'<svg class="warp" role="img" aria-label="{label}" viewBox="0 0 {width} {height}">'
+            f"<title>{escape(_heading(picture))}</title>{body}</svg>"
+        )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="warp" role="img" width="{width}" height="{height}"'
         f' viewBox="0 0 {width} {height}">\n<title>{escape(_heading(picture))}</title>\n'
-        f"<desc>{escape(draw(picture))}</desc>\n<style>{style}</style>\n"
-        f'<rect class="paper" width="{width}" height="{height}"/>\n' + "\n".join(parts) + "\n</svg>\n"
+        f"<desc>{escape(draw(picture))}</desc>\n<style>{STYLE}</style>\n{body}\n</svg>\n"
     )
+
+
+def _style() -> str:
+    light, dark = (
+        "\n".join(f".warp .{name} {{ fill: {value}; }}" for name, value in theme.items()) for theme in (_LIGHT, _DARK)
+    )
+    return f"{_STYLE}{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
+
+
+STYLE = _style()
+"""CSS of the drawings, for light and dark pages."""

@@ -143,10 +143,24 @@ def _bank_conflicts(figures: Figures) -> Found:
                 "access": f"shared {word}",
                 "message": f"bank conflicts in a shared {word}: {wavefronts / least:.3g}-way, "
                 f"{wavefronts:,.0f} wavefronts where {least:,.0f} would do",
-                "advice": "pad the row by one element, or XOR the column with the row (swizzle)",
+                "advice": _layouts(line, op),
                 "gain": figures.gain({"data stage": saved}),
                 **_line(line),
             }
+
+
+def _layouts(line: Dict, op: str) -> str:
+    """Padding and swizzle that were tried on the worst request of the line."""
+    from warpsim.remedies import remedies
+
+    for access in line.get("accesses", ()):
+        if access["op"] == {"ld": "LDS", "st": "STS"}[op] and "worst" in access:
+            active = [bool(access["worst"]["active"] >> lane & 1) for lane in range(32)]
+            kind = "load" if op == "ld" else "store"
+            if found := remedies(access["worst"]["addresses"], active, access["width"], kind):
+                also = f"; so does {found[1].text}" if len(found) > 1 else ""
+                return f"{found[0].text} leaves no conflict on these addresses{also}"
+    return "pad the row by one element, or XOR the column with the row (swizzle)"
 
 
 def _partial_stores(figures: Figures) -> Found:

@@ -1,5 +1,5 @@
 """The HTML report of a Result: one file, no network, light, dark, phone and print."""
 
-from warpsim.report.page import page
+from warpsim.report.page import html
 
-__all__ = ["page"]
+__all__ = ["html"]

@@ -1,0 +1,131 @@
+"""The source part of the report: counters beside each line, and its worst warp instruction drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from warpsim.drawing import svg
+from warpsim.errors import InputError
+from warpsim.gpu import Gpu, load_gpu
+from warpsim.picture import Picture, picture
+from warpsim.result import Result
+from warpsim.text import line_rows, marks
+
+__all__ = ["source_table", "worst_pictures"]
+
+DRAWINGS = 24
+"""Drawings in a report at most, marked lines first: some 20 kB each."""
+
+_KINDS = {
+    "LDG": ("load", "load"), "LD": ("load", "load"), "LDGSTS": ("load", "load"), "STG": ("store", "store"),
+    "ST": ("store", "store"), "ATOMG": ("atomic", "atomic"), "ATOM": ("atomic", "atomic"), "RED": ("reduction", "red"),
+    "REDG": ("reduction", "red"), "LDS": ("shared load", "load"), "STS": ("shared store", "store"),
+    "ATOMS": ("shared atomic", "atomic"),
+}  # fmt: skip
+"""Opcode: kind of access as the tables name it, and as `warpsim.access` does."""
+
+
+def source_table(result: Result) -> str:
+    """HTML rows of all lines with memory accesses, in source order."""
+    marked = marks(result)
+    drawings = _chosen(result, marked)
+    columns = (
+        "line",
+        "source",
+        "access",
+        "requests",
+        "sectors/request (ideal)",
+        "wavefronts",
+        "ways",
+        "L1 hit",
+        "L2 hit",
+    )
+    head = "".join(f"<th{_left(i)}>{name}</th>" for i, name in enumerate(columns))
+    body = "".join(_rows(result, marked, drawings))
+    if not body:
+        return '<p class="dim">no line with memory accesses is known</p>'
+    return (
+        f'<div class="scroll"><table class="source"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    )
+
+
+def _left(column: int) -> str:
+    return ' class="left"' if column < 3 else ""
+
+
+def _rows(result: Result, marked: set[tuple[str, int, str]], drawings: Mapping[Any, Picture]) -> Iterator[str]:
+    for line in sorted(result.lines, key=lambda x: (x["file"], x["line"])):
+        place = f"{line['file']}:{line['line']}"
+        text = f"<code>{escape(str(line.get('text', '')).strip())}</code>"
+        for access, *cells in line_rows(line):
+            key = (line["file"], line["line"], access)
+            hits = [_hit_rate(line["metrics"], names) for names in _HITS] if access == "load" else ["", ""]
+            row = (escape(place), text, escape(access), *map(escape, [*cells, *hits]))
+            kind = ' class="mark"' if key in marked else ""
+            yield f"<tr{kind}>{''.join(f'<td{_left(i)}>{cell}</td>' for i, cell in enumerate(row))}</tr>"
+            place = text = ""
+            if key in drawings:
+                shown = " open" if key in marked else ""
+                yield (
+                    f'<tr class="drawing"><td colspan="9" class="left"><details{shown}><summary>worst warp instruction:'
+                    f" {escape(_worst(drawings[key]))}</summary>{svg(drawings[key], inline=True)}</details></td></tr>"
+                )
+
+
+_HITS = [
+    tuple(f"{name}_lookup_{kind}.sum" for kind in ("hit", "miss"))
+    for name in ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld", "lts__t_sectors_srcunit_tex")
+]
+
+
+def _hit_rate(metrics: Mapping[str, float], names: Sequence[str]) -> str:
+    hit, miss = names
+    both = metrics.get(hit, 0) + metrics.get(miss, 0)
+    return f"{100 * metrics.get(hit, 0) / both:.0f}%" if both else ""
+
+
+def _worst(shown: Picture) -> str:
+    counts = vars(shown.counts)
+    name, unit = ("data_wavefronts", "wavefronts") if shown.space == "shared" else ("sectors", "sectors")
+    return f"{counts[name]} {unit}, ideal {counts[f'ideal_{name}']}"
+
+
+def _chosen(result: Result, marked: set[tuple[str, int, str]]) -> dict[tuple[str, int, str], Picture]:
+    found = worst_pictures(result)
+    bad = [key for key in found if _excess(found[key]) > 1]
+    first = sorted(bad, key=lambda key: (key not in marked, -_excess(found[key])))
+    return {key: found[key] for key in first[:DRAWINGS]}
+
+
+def _excess(shown: Picture) -> float:
+    counts = vars(shown.counts)
+    name = "data_wavefronts" if shown.space == "shared" else "sectors"
+    return float(counts[name] / max(counts[f"ideal_{name}"], 1))
+
+
+def worst_pictures(result: Result) -> dict[tuple[str, int, str], Picture]:
+    """(file, line, kind of access) -> its warp instruction with the most sectors or wavefronts for its bytes."""
+    try:
+        gpu = load_gpu(result.gpu)
+    except InputError:  # a profile of the user's own, which is not at hand
+        return {}
+    found: dict[tuple[str, int, str], Picture] = {}
+    for line in result.lines:
+        for access in line.get("accesses", ()):
+            if "worst" not in access or access["op"] not in _KINDS:
+                continue
+            kind, op = _KINDS[access["op"]]
+            shown = _picture(access, op, gpu, f"{line['file']}:{line['line']}")
+            key = (line["file"], line["line"], kind)
+            if key not in found or _excess(shown) > _excess(found[key]):
+                found[key] = shown
+    return found
+
+
+def _picture(access: Mapping[str, Any], op: str, gpu: Gpu, title: str) -> Picture:
+    worst = access["worst"]
+    active = [bool(worst["active"] >> lane & 1) for lane in range(32)]
+    space = "shared" if access["space"] == "shared" else "global"
+    return picture(worst["addresses"], width=access["width"], op=op, space=space, active=active, gpu=gpu, title=title)
