@@ -273,8 +273,7 @@ class _Printer:
                     else:
                         yield f"{pad}{at} = {value.removeprefix('(').removesuffix(')') if s.width < 8 else value};"
                 case Reduce():
-                    function = "add" if self.kernel.volatile else "atomicAdd"
-                    yield f"{pad}{function}(&bins[{self.index(s.index)}], 1u);"
+                    yield f"{pad}atomicAdd(&bins[{self.index(s.index)}], 1u);"
                 case Barrier():
                     yield f"{pad}__syncthreads();"
                 case Tile():
@@ -320,10 +319,6 @@ _VOLATILE = {
     asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
         : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "r"((unsigned)__cvta_generic_to_shared(p)) : "memory");
     return x;
-}""",
-    # of an atomicAdd to one address the compiler makes a count of lanes and an access by one of them
-    "add": """__device__ void add(unsigned* p, unsigned x) {
-    asm volatile("red.global.add.u32 [%0], %1;" :: "l"(__cvta_generic_to_global(p)), "r"(x) : "memory");
 }""",
     "put16": """__device__ void put16(uint4* p, uint4 x) {
     asm volatile("st.volatile.shared.v4.u32 [%0], {%1, %2, %3, %4};"

@@ -81,7 +81,10 @@ def _accesses(names: Names) -> st.SearchStrategy[tuple[Statement, ...]]:
     value = st.one_of(st.sampled_from([Number(0), Name("v")]), expressions(*names, depth=1))
     load = st.builds(lambda i, form: (Load(i, *form),), index, st.sampled_from([(w, add) for add in (False, True) for w in WIDTHS]))
     store = st.builds(lambda i, w, v: (Store(i, v, w),), index, st.sampled_from(WIDTHS), value)
-    reduce = st.builds(lambda i: (Reduce(i),), index)
+    # Of an atomicAdd whose address the compiler knows to be one a warp it makes an access by one lane.
+    cut = st.builds(Binary, st.sampled_from(["/", "&"]), st.just(T), st.integers(2, 40).map(Number))
+    uneven = st.one_of(st.sampled_from([T, GLOBAL_ID]), cut, st.builds(Binary, st.just("+"), cut, expressions(*names, depth=1)))
+    reduce = st.builds(lambda i, _: (Reduce(i),), uneven, st.booleans())
     return st.one_of(load, store, reduce)
 
 
