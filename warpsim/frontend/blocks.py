@@ -856,7 +856,7 @@ class _Builder:
         for place, value in unknown.items():
             b.store(e.lane_word(value.unknown), b.gep(self.unknown, [I64(place)], source_etype=I32), align=4)
         typ = ir.FunctionType(I64, [I64, I64, I64, POINTER, I32, I32, POINTER, POINTER])
-        callee = b.inttoptr(self.word(mem.C_ACCESS), typ.as_pointer())
+        callee = b.inttoptr(self.word(mem.C_ACCESS + (mem.COPY if action == mem.ASYNC else space)), typ.as_pointer())
         hidden_word = I32(0) if hidden is None else e.lane_word(hidden)
         wrong = b.call(callee, [self.function.args[0], self.row, I64(number), self.addresses, e.lane_word(mask), hidden_word, self.data, self.unknown])
         good = self.function.append_basic_block("accessed")

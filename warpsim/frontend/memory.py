@@ -19,21 +19,21 @@ global_request, shared_request, atomic_request = _rules.global_request, _rules.s
 
 # Context words.
 (
-    C_ACCESS, C_NOTES, C_VOTES, C_DIVERGE, C_CBANK, C_CBANK_SIZE, C_STATE, C_STATE_STRIDE,
+    C_ACCESS, _C_SHARED, _C_LOCAL, _C_GENERIC, _C_COPY, C_NOTES, C_VOTES, C_DIVERGE, C_CBANK, C_CBANK_SIZE, C_STATE, C_STATE_STRIDE,
     C_BLOCKS, C_BLOCKS_MASK, C_BLOCK_HEAD, C_BLOCK_TAIL, C_WORDS, C_WORDS_MASK, C_WORD_HEAD, C_WORD_TAIL,
     C_TRACE, C_EXECUTED, C_LANES, C_OPS, C_STATS, C_BUFFERS, C_BUFFER_COUNT, C_ORIGIN,
     C_SHARED_DATA, C_SHARED_STRIDE, C_SHARED_SIZE, C_SHARED_OFFSET, C_WRITTEN, C_READ, C_SHARED_UNKNOWN, C_WORD_STRIDE,
     C_LOCAL_DATA, C_LOCAL_BYTES, C_LOCAL_UNKNOWN, C_EPOCH, C_WARPS, C_BANK_MASKS, C_LINES, C_OUT,
-    C_ERROR, C_BUDGET, C_LEADERS, C_SHARED_WINDOW, C_LOCAL_WINDOW, C_RACES, C_FP_LANES, C_OFFSETS, C_RULES, C_WORST,
+    C_ERROR, C_BUDGET, C_LEADERS, C_SHARED_WINDOW, C_LOCAL_WINDOW, C_RACES, C_FP_LANES, C_RULES, C_WORST,
     C_IDEAL, C_SIZE,
-) = range(52)  # fmt: skip
+) = range(55)  # fmt: skip
 
 # Per-access static description, columns of the table at C_OPS.
 (
     O_SPACE, O_ACTION, O_WIDTH, O_INDEX, O_OPERATION, O_ATOMIC, O_TYPE, O_SIGNED, O_BUFFER, O_REGISTERS, O_MATRIX, O_MEMO,
     O_IDEAL, O_SIZE,
 ) = range(14)  # fmt: skip
-GLOBAL, SHARED, LOCAL, GENERIC = range(4)
+GLOBAL, SHARED, LOCAL, GENERIC, COPY = range(5)  # COPY: global to shared
 LOADS, STORES, ATOMICS, REDUCTIONS, ASYNC, MATRIX = range(6)
 ATOM_ADD, ATOM_MIN, ATOM_MAX, ATOM_AND, ATOM_OR, ATOM_XOR, ATOM_EXCH, ATOM_CAS, ATOM_INC, ATOM_DEC, ATOM_POPC_INC, ATOM_CAST = range(12)
 T_U32, T_S32, T_U64, T_S64, T_F32, T_F64, T_F16X2, T_BF16X2 = range(8)
@@ -78,47 +78,47 @@ def _pointer(typingctx, source):  # type: ignore[no-untyped-def]
 _SHAPE = 1 << 45
 
 
-@njit(inline="always")
+@njit
 def i64(address):  # type: ignore[no-untyped-def]
     return carray(_pointer(address), _SHAPE, np.int64)
 
 
-@njit(inline="always")
+@njit
 def u64(address):  # type: ignore[no-untyped-def]
     return carray(_pointer(address), _SHAPE, np.uint64)
 
 
-@njit(inline="always")
+@njit
 def i32(address):  # type: ignore[no-untyped-def]
     return carray(_pointer(address), _SHAPE, np.int32)
 
 
-@njit(inline="always")
+@njit
 def u32(address):  # type: ignore[no-untyped-def]
     return carray(_pointer(address), _SHAPE, np.uint32)
 
 
-@njit(inline="always")
+@njit
 def u16(address):  # type: ignore[no-untyped-def]
     return carray(_pointer(address), _SHAPE, np.uint16)
 
 
-@njit(inline="always")
+@njit
 def u8(address):  # type: ignore[no-untyped-def]
     return carray(_pointer(address), _SHAPE, np.uint8)
 
 
-@njit(inline="always")
+@njit
 def f32(address):  # type: ignore[no-untyped-def]
     return carray(_pointer(address), _SHAPE, np.float32)
 
 
-@njit(inline="always")
+@njit
 def f64(address):  # type: ignore[no-untyped-def]
     return carray(_pointer(address), _SHAPE, np.float64)
 
 
-@njit(inline="always")
+@njit
 def _popcount(x):  # type: ignore[no-untyped-def]
     x = np.uint32(x)
     x = x - ((x >> np.uint32(1)) & np.uint32(0x55555555))
@@ -142,7 +142,7 @@ def fail(context, kind, index, lane, address, row, extra):  # type: ignore[no-un
     return 1
 
 
-@njit(inline="always")
+@njit
 def _on(active, lane):  # type: ignore[no-untyped-def]
     return (np.uint32(active) >> np.uint32(lane)) & np.uint32(1) != np.uint32(0)
 
@@ -468,7 +468,7 @@ def _global_data(c, op, number, b, a, active, data, unknown):  # type: ignore[no
     width, action = op[O_WIDTH], op[O_ACTION]
     registers = max(width // 4, 1)
     if content == 0:  # opaque
-        if action == LOADS or action == ATOMICS:
+        if action == LOADS or action == ATOMICS or action == ASYNC:
             for k in range(registers):
                 unknown[k] |= np.uint32(active)
             i64(c[C_ORIGIN])[number] = b
@@ -477,7 +477,7 @@ def _global_data(c, op, number, b, a, active, data, unknown):  # type: ignore[no
     mixed = np.uint32(0)
     for k in range(8):
         mixed |= unknown[k]
-    if action == LOADS:
+    if action == LOADS or action == ASYNC:
         for lane in range(32):
             if _on(active, lane):
                 _load_lane(content + a[lane] - base, width, op[O_SIGNED], data, lane)
@@ -603,8 +603,7 @@ def _global(context, row, number, a, active, data, unknown):  # type: ignore[no-
             _mark(u32(buffers[b * B_SIZE + B_READ_BITS]), base, a, active, width, contiguous)
         if action != LOADS and action != ASYNC:
             _mark(u32(buffers[b * B_SIZE + B_WRITE_BITS]), base, a, active, width, contiguous)
-        if action != ASYNC:
-            _global_data(c, op, number, b, a, active, data, unknown)
+        _global_data(c, op, number, b, a, active, data, unknown)
     else:
         for lane in range(32):
             if _on(active, lane):
@@ -617,8 +616,7 @@ def _global(context, row, number, a, active, data, unknown):  # type: ignore[no-
                     _mark(u32(buffers[b * B_SIZE + B_READ_BITS]), base, a, one, width, False)
                 if action != LOADS and action != ASYNC:
                     _mark(u32(buffers[b * B_SIZE + B_WRITE_BITS]), base, a, one, width, False)
-                if action != ASYNC:
-                    _global_data(c, op, number, b, a, one, data, unknown)
+                _global_data(c, op, number, b, a, one, data, unknown)
     return 0
 
 
@@ -857,43 +855,6 @@ def _shared(context, row, number, a, active, data, unknown):  # type: ignore[no-
 
 
 @njit
-def _async(context, row, number, a, active, data, unknown):  # type: ignore[no-untyped-def]
-    """LDGSTS: global `a[0:32]` to shared `a[32:64]`, data included, at once; the record is of the global side.
-
-    data[255] is the mask of lanes whose source is not read (zero fill)."""
-    c = i64(context)
-    op = i64(c[C_OPS] + number * O_SIZE * 8)
-    reading = np.uint32(active) & ~data[255]
-    n_lines, tag_wavefronts, sectors = np.int64(0), np.int64(0), np.int64(0)
-    if reading != np.uint32(0):
-        if _global(context, row, number, a, reading, data, unknown):
-            return 1
-        out = i64(c[C_OUT])
-        sectors, n_lines, tag_wavefronts = out[0], out[1], out[2]
-        op[O_ACTION] = LOADS
-        for lane in range(32):
-            if _on(reading, lane):
-                b = _find(c, a[lane], op[O_WIDTH])
-                _global_data(c, op, number, b, a, np.uint32(1) << np.uint32(lane), data, unknown)
-        op[O_ACTION] = ASYNC
-    for lane in range(32):
-        if _on(active, lane) and not _on(reading, lane):
-            for k in range(op[O_WIDTH] // 4):
-                data[k * 32 + lane] = np.uint32(0)
-    offsets = carray(_pointer(c[C_OFFSETS]), 32, np.int64)
-    for lane in range(32):
-        offsets[lane] = a[32 + lane]
-    if _shared(context, row, number, offsets, active, data, unknown):
-        return 1
-    wavefronts, groups = _wavefronts(c, op, offsets, active, op[O_WIDTH], STORE)
-    stats = i64(c[C_STATS] + op[O_INDEX] * S_SIZE * 8)
-    stats[S_CONFLICTS] += wavefronts - groups
-    stats[S_IDEAL_WAVEFRONTS] += wavefronts
-    _record(c, row, op[O_OPERATION], n_lines, tag_wavefronts, groups if op[O_IDEAL] else wavefronts, _popcount(active), sectors)
-    return 0
-
-
-@njit
 def _local(context, row, number, a, active, data, unknown):  # type: ignore[no-untyped-def]
     """A local access: thread-private bytes, interleaved by 4-byte words over the warp's lanes, as lines of their own."""
     c = i64(context)
@@ -963,38 +924,121 @@ _ACCESS = types.int64(
 )  # fmt: skip
 
 
-@cfunc(_ACCESS)
-def access(context, row, number, addresses, active, unknown_address, data, unknown):  # type: ignore[no-untyped-def]
-    """One warp instruction to memory.
+@intrinsic
+def _through(typingctx, function, context, row, number, addresses, active, hidden, data, unknown):  # type: ignore[no-untyped-def]
+    """Call another access function by its address: compiled apart, they stay small."""
+    arguments = (context, row, number, addresses, active, hidden, data, unknown)
 
-    addresses: 32 (64 for LDGSTS) 64-bit addresses; active, unknown_address: lane masks; data: 8 registers of 32 lanes, operands
-    in, results out (0-3 first operand or result, 4-7 second operand); unknown: 8 lane masks for them.
-    """
+    def codegen(_context, builder, _signature, values):  # type: ignore[no-untyped-def]
+        from llvmlite import ir
+
+        kind = ir.FunctionType(ir.IntType(64), [v.type for v in values[1:]])
+        return builder.call(builder.inttoptr(values[0], kind.as_pointer()), values[1:])
+
+    return types.int64(function, *arguments), codegen
+
+
+@njit
+def _idle(context, row, number, active, hidden):  # type: ignore[no-untyped-def]
+    """What all accesses begin with: -1 go on, 0 no lane is active, 1 an active lane's address is unknown."""
     c = i64(context)
     op = i64(c[C_OPS] + number * O_SIZE * 8)
     if active == np.uint32(0):
         _record(c, row, op[O_OPERATION], 0, 0, 0, 0, 0)
         return 0
-    hidden = np.uint32(active) & np.uint32(unknown_address)
-    if hidden != np.uint32(0):
-        return fail(context, UNKNOWN_ADDRESS, op[O_INDEX], _first(hidden), 0, row, 0)
-    a = carray(addresses, 64, np.int64)
-    d = carray(data, 256, np.uint32)
-    u = carray(unknown, 8, np.uint32)
-    space = op[O_SPACE]
-    if op[O_ACTION] == ASYNC:
-        return _async(context, row, number, a, active, d, u)
-    if space == GENERIC:
-        space = -1
-        for lane in range(32):
-            if _on(active, lane):
-                high = a[lane] >> 32
-                here = SHARED if high == c[C_SHARED_WINDOW] else (LOCAL if high == c[C_LOCAL_WINDOW] else GLOBAL)
-                if space >= 0 and here != space:
-                    return fail(context, MIXED_GENERIC, op[O_INDEX], lane, a[lane], row, 0)
-                space = here
-    if space == GLOBAL:
-        return _global(context, row, number, a[:32], active, d, u)
-    if space == SHARED:
-        return _shared(context, row, number, a[:32], active, d, u)
+    veiled = np.uint32(active) & np.uint32(hidden)
+    if veiled != np.uint32(0):
+        return fail(context, UNKNOWN_ADDRESS, op[O_INDEX], _first(veiled), 0, row, 0)
+    return -1
+
+
+@cfunc(_ACCESS)
+def global_access(context, row, number, addresses, active, hidden, data, unknown):  # type: ignore[no-untyped-def]
+    """One warp instruction to global memory.
+
+    addresses: 64 64-bit addresses, of which 32 (LDGSTS: the others are of shared memory) count; active, hidden: masks of active
+    lanes and of unknown addresses; data: 8 registers of 32 lanes, operands in, results out (0-3 first operand or result,
+    4-7 second operand); unknown: 8 lane masks for them.
+    """
+    state = _idle(context, row, number, active, hidden)
+    if state >= 0:
+        return state
+    a, d, u = carray(addresses, 64, np.int64), carray(data, 256, np.uint32), carray(unknown, 8, np.uint32)
+    return _global(context, row, number, a, active, d, u)
+
+
+@cfunc(_ACCESS)
+def shared_access(context, row, number, addresses, active, hidden, data, unknown):  # type: ignore[no-untyped-def]
+    """One warp instruction to shared memory; arguments as for `global_access`."""
+    state = _idle(context, row, number, active, hidden)
+    if state >= 0:
+        return state
+    a, d, u = carray(addresses, 64, np.int64), carray(data, 256, np.uint32), carray(unknown, 8, np.uint32)
+    return _shared(context, row, number, a, active, d, u)
+
+
+@cfunc(_ACCESS)
+def local_access(context, row, number, addresses, active, hidden, data, unknown):  # type: ignore[no-untyped-def]
+    """One warp instruction to local memory; arguments as for `global_access`."""
+    state = _idle(context, row, number, active, hidden)
+    if state >= 0:
+        return state
+    a, d, u = carray(addresses, 64, np.int64), carray(data, 256, np.uint32), carray(unknown, 8, np.uint32)
     return _local(context, row, number, a, active, d, u)
+
+
+@cfunc(_ACCESS)
+def generic_access(context, row, number, addresses, active, hidden, data, unknown):  # type: ignore[no-untyped-def]
+    """LD, ST and ATOM: the window of the addresses says which memory; all lanes must mean the same."""
+    state = _idle(context, row, number, active, hidden)
+    if state >= 0:
+        return state
+    c = i64(context)
+    a = carray(addresses, 64, np.int64)
+    space = -1
+    for lane in range(32):
+        if _on(active, lane):
+            high = a[lane] >> 32
+            here = SHARED if high == c[C_SHARED_WINDOW] else (LOCAL if high == c[C_LOCAL_WINDOW] else GLOBAL)
+            if space >= 0 and here != space:
+                op = i64(c[C_OPS] + number * O_SIZE * 8)
+                return fail(context, MIXED_GENERIC, op[O_INDEX], lane, a[lane], row, 0)
+            space = here
+    return _through(c[C_ACCESS + space], context, row, number, addresses, active, hidden, data, unknown)
+
+
+@cfunc(_ACCESS)
+def async_access(context, row, number, addresses, active, hidden, data, unknown):  # type: ignore[no-untyped-def]
+    """LDGSTS: global addresses[0:32] to shared addresses[32:64], data included, at once; the record is of the global side.
+
+    data[255] is the mask of lanes whose source is not read (zero fill).
+    """
+    state = _idle(context, row, number, active, hidden)
+    if state >= 0:
+        return state
+    c = i64(context)
+    op = i64(c[C_OPS] + number * O_SIZE * 8)
+    a, d, u = carray(addresses, 64, np.int64), carray(data, 256, np.uint32), carray(unknown, 8, np.uint32)
+    reading = np.uint32(np.uint32(active) & ~d[255])
+    n_lines, tag_wavefronts, sectors = np.int64(0), np.int64(0), np.int64(0)
+    if reading != np.uint32(0):
+        if _through(c[C_ACCESS + GLOBAL], context, row, number, addresses, reading, np.uint32(0), data, unknown):
+            return 1
+        out = i64(c[C_OUT])
+        sectors, n_lines, tag_wavefronts = out[0], out[1], out[2]
+    for lane in range(32):
+        if _on(active, lane) and not _on(reading, lane):
+            for k in range(op[O_WIDTH] // 4):
+                d[k * 32 + lane] = np.uint32(0)
+        a[lane] = a[32 + lane]
+    if _through(c[C_ACCESS + SHARED], context, row, number, addresses, active, np.uint32(0), data, unknown):
+        return 1
+    wavefronts, groups = _wavefronts(c, op, a, active, op[O_WIDTH], STORE)
+    stats = i64(c[C_STATS] + op[O_INDEX] * S_SIZE * 8)
+    stats[S_CONFLICTS] += wavefronts - groups
+    stats[S_IDEAL_WAVEFRONTS] += wavefronts
+    _record(c, row, op[O_OPERATION], n_lines, tag_wavefronts, groups if op[O_IDEAL] else wavefronts, _popcount(active), sectors)
+    return 0
+
+
+ACCESSES = (global_access, shared_access, local_access, generic_access, async_access)  # in the order of GLOBAL ... COPY

@@ -275,8 +275,9 @@ class Executor:
         self._array(mem.LINES + 8, mem.C_LINES)
         self._array(2 * mem.OUT, mem.C_OUT)
         self._array(mem.SCRATCH, mem.C_RULES)
-        self._array(32, mem.C_OFFSETS)
-        c[mem.C_ACCESS], c[mem.C_DIVERGE] = mem.access.address, dv.diverge.address
+        for k, function in enumerate(mem.ACCESSES):
+            c[mem.C_ACCESS + k] = function.address
+        c[mem.C_DIVERGE] = dv.diverge.address
         c[mem.C_WARPS] = self.warps_per_cta
         c[mem.C_SHARED_OFFSET] = program.reserved_shared
         c[mem.C_SHARED_SIZE] = program.shared + launch.dynamic_shared
