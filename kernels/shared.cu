@@ -65,15 +65,15 @@ __global__ void bank_swizzle(const float* __restrict__ in, float* __restrict__ o
 }
 
 // Linear 8-byte reads: two wavefronts, as 256 bytes need, and no conflict.
-__global__ void bank_float2(const float* __restrict__ in, float* __restrict__ out, unsigned rounds) {
-  __shared__ float2 tile[512];
+__global__ void bank_float2(const float2* __restrict__ in, float* __restrict__ out, unsigned rounds) {
+  __shared__ float2 tile[1024];
   unsigned lane = threadIdx.x, warp = threadIdx.y;
-  for (unsigned i = warp * 32 + lane; i < 512; i += 32 * blockDim.y) tile[i] = make_float2(in[2 * i], in[2 * i + 1]);
+  for (unsigned i = warp * 32 + lane; i < 1024; i += 32 * blockDim.y) tile[i] = in[i];
   __syncthreads();
   float sum = 0.0f;
 #pragma unroll 8
   for (unsigned round = 0; round < rounds; ++round) {
-    float2 value = tile[(warp + round) % 16 * 32 + lane];
+    float2 value = tile[(warp + round) % 32 * 32 + lane];
     sum += value.x + value.y;
   }
   out[(blockIdx.x * blockDim.y + warp) * 32 + lane] = sum;
@@ -81,14 +81,14 @@ __global__ void bank_float2(const float* __restrict__ in, float* __restrict__ ou
 
 // Linear 16-byte reads: four wavefronts, no conflict.
 __global__ void bank_float4(const float4* __restrict__ in, float* __restrict__ out, unsigned rounds) {
-  __shared__ float4 tile[256];
+  __shared__ float4 tile[1024];
   unsigned lane = threadIdx.x, warp = threadIdx.y;
-  for (unsigned i = warp * 32 + lane; i < 256; i += 32 * blockDim.y) tile[i] = in[i];
+  for (unsigned i = warp * 32 + lane; i < 1024; i += 32 * blockDim.y) tile[i] = in[i];
   __syncthreads();
   float sum = 0.0f;
 #pragma unroll 8
   for (unsigned round = 0; round < rounds; ++round) {
-    float4 value = tile[(warp + round) % 8 * 32 + lane];
+    float4 value = tile[(warp + round) % 32 * 32 + lane];
     sum += (value.x + value.y) + (value.z + value.w);
   }
   out[(blockIdx.x * blockDim.y + warp) * 32 + lane] = sum;
@@ -122,8 +122,9 @@ __global__ void tile_through_l1(const float* __restrict__ in, float* __restrict_
   out[(blockIdx.x * blockDim.y + warp) * 32 + lane] = sum;
 }
 
-// A histogram of 256 bins with shared atomics, merged into global memory at the end. Lanes that hit one
-// bank wait for each other, the same bin included.
+// A histogram of 256 bins with shared atomics, merged into global memory at the end. Lanes that hit two bins
+// of one bank wait for each other. Counting by one compiles to ATOMS.POPC.INC, which takes all lanes on one bin
+// at once.
 __global__ void histogram(const int* __restrict__ values, unsigned* __restrict__ bins, int n) {
   __shared__ unsigned local_bins[256];
   for (int bin = threadIdx.x; bin < 256; bin += blockDim.x) local_bins[bin] = 0;
@@ -131,6 +132,19 @@ __global__ void histogram(const int* __restrict__ values, unsigned* __restrict__
   for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
     int value = values[i];
     atomicAdd(&local_bins[value], 1u);
+  }
+  __syncthreads();
+  for (int bin = threadIdx.x; bin < 256; bin += blockDim.x) atomicAdd(&bins[bin], local_bins[bin]);
+}
+
+// The same with a weight to add: ATOMS.ADD, and lanes on one bin wait for each other too.
+__global__ void histogram_weighted(const int* __restrict__ values, unsigned* __restrict__ bins, unsigned weight, int n) {
+  __shared__ unsigned local_bins[256];
+  for (int bin = threadIdx.x; bin < 256; bin += blockDim.x) local_bins[bin] = 0;
+  __syncthreads();
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
+    int value = values[i];
+    atomicAdd(&local_bins[value], weight);
   }
   __syncthreads();
   for (int bin = threadIdx.x; bin < 256; bin += blockDim.x) atomicAdd(&bins[bin], local_bins[bin]);

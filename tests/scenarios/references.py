@@ -214,15 +214,18 @@ def kv_tail() -> Case:
 
 
 def bank(
-    entry: str, pick: Callable[[np.ndarray[Any, Any], int, int, np.ndarray[Any, Any]], Any], each: bool = False
+    entry: str,
+    pick: Callable[[np.ndarray[Any, Any], int, int, np.ndarray[Any, Any]], Any],
+    each: bool = False,
+    size: int = 1,
 ) -> Case:
     """`pick(tile, warp, round, lanes)` is what the lanes of a warp read in a round."""
     ctas, rounds = 2, 20
-    x = floats(1024 * (ctas if each else 1))
+    x = floats(1024 * size * (ctas if each else 1))
     out = np.zeros((ctas, 8, 32), np.float32)
     lanes = np.arange(32)
     for cta in range(ctas):
-        tile = x.reshape(-1, 32, 32)[cta if each else 0]
+        tile = x.reshape(-1, 32, 32 * size)[cta if each else 0]
         for warp in range(8):
             for turn in range(rounds):
                 out[cta, warp] += pick(tile, warp, turn, lanes)
@@ -249,14 +252,14 @@ def bank_broadcast() -> Case:
     return bank("bank_broadcast", lambda tile, warp, turn, lanes: tile[(warp + turn) % 32, warp])
 
 
-@case
-def bank_float2() -> Case:
-    return bank("bank_float2", lambda tile, warp, turn, lanes: tile.reshape(16, 32, 2)[(warp + turn) % 16].sum(1))
+def vectors(entry: str, width: int) -> Case:
+    return bank(
+        entry, lambda tile, warp, turn, lanes: tile.reshape(32, 32, width)[(warp + turn) % 32].sum(1), size=width
+    )
 
 
-@case
-def bank_float4() -> Case:
-    return bank("bank_float4", lambda tile, warp, turn, lanes: tile.reshape(8, 32, 4)[(warp + turn) % 8].sum(1))
+CASES["bank_float2"] = lambda: vectors("bank_float2", 2)
+CASES["bank_float4"] = lambda: vectors("bank_float4", 4)
 
 
 def tile_sums(entry: str) -> Case:
@@ -272,6 +275,14 @@ def histogram() -> Case:
     values = np.random.default_rng(5).integers(0, 256, 3000).astype(np.int32)
     bins = np.bincount(values, minlength=256).astype(np.uint32)
     return Case("shared.cu", "histogram", (3,), (256,), [values, np.zeros(256, np.uint32), 3000], {1: bins})
+
+
+@case
+def histogram_weighted() -> Case:
+    values = np.random.default_rng(5).integers(0, 40, 3000).astype(np.int32)
+    bins = 5 * np.bincount(values, minlength=256).astype(np.uint32)
+    args = [values, np.zeros(256, np.uint32), 5, 3000]
+    return Case("shared.cu", "histogram_weighted", (3,), (256,), args, {1: bins})
 
 
 def transpose(entry: str, block: tuple[int, int], grid: tuple[int, int]) -> Case:

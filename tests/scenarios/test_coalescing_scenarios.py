@@ -55,4 +55,4 @@ def test_one_field_of_16_byte_structs_against_separate_arrays() -> None:
 
 
 def test_a_column_walk_costs_time() -> None:
-    assert time_of(run("column_walk", width=1024)) > 1.3 * time_of(run("row_walk", width=1024))
+    assert time_of(run("column_walk", width=1024)) > 1.1 * time_of(run("row_walk", width=1024))

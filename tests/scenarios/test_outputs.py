@@ -17,13 +17,7 @@ from warpsim.library import list_kernels
 def test_outputs_equal_numpys(name: str) -> None:
     case = CASES[name]()
     kernel = warpsim.Kernel(source_of(case.kernel), case.entry, options=case.options)
-    kernel.simulate(
-        case.grid,
-        case.block,
-        case.args,
-        dynamic_shared=case.dynamic_shared,
-        opt_in_shared=case.dynamic_shared > 48 << 10,
-    )
+    kernel.simulate(case.grid, case.block, case.args, dynamic_shared=case.dynamic_shared)
     for argument, expected in case.expected.items():
         np.testing.assert_array_equal(case.args[argument], expected)
 

@@ -102,7 +102,7 @@ def test_a_table_far_larger_than_l2_costs_dram_bytes_and_time() -> None:
     small, large = run("kv_table_small"), run("kv_table_large")
     count = large.params["count"]
     entry = (dram_read(large) - dram_read(small)) / count
-    assert 50 < entry < 66  # a fetch of 64 B for each 4 B entry, less the entries that share one
+    assert 45 < entry < 66  # a fetch of 64 B for each 4 B entry, less those that share one and the small table
     assert large.metrics["sm__cycles_elapsed.max"] > small.metrics["sm__cycles_elapsed.max"]
 
 

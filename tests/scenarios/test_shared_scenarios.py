@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
 from tests.scenarios.checks import run, shared, time_of
@@ -41,6 +44,30 @@ def test_a_tile_with_conflicts_is_slower_than_reading_l1_directly() -> None:
     assert time_of(through_shared) > 1.5 * time_of(through_l1)
 
 
-def test_histogram_with_shared_atomics_waits_when_all_lanes_hit_one_bin() -> None:
-    spread, one_bin = run("histogram", ctas=16), run("histogram", ctas=16, spread=1)
-    assert time_of(one_bin) > 2 * time_of(spread)
+def atomics(name: str, spread: int) -> tuple[float, np.ndarray[Any, Any]]:
+    """Wavefronts of the shared atomics of a histogram, and its values, a row a warp."""
+    result = run(name, spread=spread)
+    values = np.random.default_rng(1).integers(0, spread, result.params["n"]).reshape(-1, 32)
+    return result.metrics["l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum"], values
+
+
+def busiest_bank(values: np.ndarray[Any, Any], distinct: bool) -> int:
+    """Sum over warps of the most lanes (of the most *distinct* bins) in one bank."""
+    return sum(int(np.bincount((np.unique(row) if distinct else row) % 32).max()) for row in values)
+
+
+@pytest.mark.parametrize("spread", [256, 1])
+def test_counting_by_one_takes_all_lanes_on_a_bin_at_once(spread: int) -> None:
+    wavefronts, values = atomics("histogram", spread)
+    assert wavefronts == busiest_bank(values, distinct=True)
+
+
+@pytest.mark.parametrize("spread", [256, 1])
+def test_lanes_that_add_to_one_bin_wait_for_each_other(spread: int) -> None:
+    wavefronts, values = atomics("histogram_weighted", spread)
+    assert wavefronts == busiest_bank(values, distinct=False)
+
+
+def test_a_histogram_of_one_bin_costs_time() -> None:
+    spread, one_bin = (run("histogram_weighted", n=262144, ctas=132, spread=s) for s in (256, 1))
+    assert time_of(one_bin) > 1.1 * time_of(spread)

