@@ -44,7 +44,10 @@ def worst(op: str, space: str, addresses: list[int]) -> dict[str, object]:
 def full() -> Result:
     column = [128 * lane for lane in range(32)]
     lines = [
-        {**global_line(7, "ld", 100, 3200, 400, 'x = in["<b>" & 32 * i];'), "accesses": [worst("LDG", "global", column)]},
+        {
+            **global_line(7, "ld", 100, 3200, 400, 'x = in["<b>" & 32 * i];'),
+            "accesses": [worst("LDG", "global", column)],
+        },
         {**global_line(8, "st", 100, 400, 400), "accesses": [worst("STG", "global", [4 * lane for lane in range(32)])]},
         {**shared_line(9, "ld", 3200, 100, "s[threadIdx.x][0]"), "accesses": [worst("LDS", "shared", column)]},
     ]
@@ -155,7 +158,9 @@ def test_trust_says_what_is_counted_what_is_modelled_and_what_a_gpu_measured() -
     result = full()
     assert "all 1,056 CTAs were executed" in html(result)
     assert "the profile of h200 is compared with its GPU" in html(result)
-    measured = dataclasses.replace(result, source="measured", metrics={**result.metrics, "gpu__time_duration.sum": 8000})
+    measured = dataclasses.replace(
+        result, source="measured", metrics={**result.metrics, "gpu__time_duration.sum": 8000}
+    )
     text = html(result, compare(result, measured))
     assert "Against the recording from a h200" in text
     assert "+25.0%" in text
@@ -180,8 +185,8 @@ def test_a_browser_loads_it_without_a_complaint(tmp_path: Path, width: int) -> N
     file = tmp_path / "report.html"
     file.write_text(html(full()), encoding="utf-8")
     done = subprocess.run(
-        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", f"--window-size={width},900",
-         f"--user-data-dir={tmp_path / 'profile'}", f"--screenshot={tmp_path / 'shot.png'}", file.as_uri()],
+        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+         f"--window-size={width},900", f"--user-data-dir={tmp_path / 'profile'}", f"--screenshot={tmp_path / 'shot.png'}", file.as_uri()],
         capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
     assert "CONSOLE" not in done.stderr

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from warpsim import __version__, crosscheck
+from warpsim import __version__, charts, crosscheck
 from warpsim.errors import InputError, KernelError, WarpsimError
 from warpsim.options import (
     exact_option,
@@ -391,7 +391,7 @@ def _cell(value: Any) -> str:
     return " x ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-for _command in (crosscheck.compare, crosscheck.record, crosscheck.calibrate):
+for _command in (charts.plot, crosscheck.compare, crosscheck.record, crosscheck.calibrate):
     command.add_command(_command)
 
 

@@ -55,7 +55,7 @@ def memory_chart(result: Result) -> Drawing:
     box(262, 40, 140, 150, "L1", [f"hit {percent(loads['hit_rate'])}", *load("data stage", "tag stage")],
         "data stage", "tag stage")  # fmt: skip
     ways = [row["ways"] for row in derived["shared"].values() if row["wavefronts"] and row["ways"]]
-    box(262, 220, 140, 100, "Shared memory", [f"{number(max(ways))} ways" if ways else "not used"],
+    box(262, 220, 140, 100, "Shared memory", [_ways(ways)],
         *(("data stage",) if ways else ()))  # fmt: skip
     hit = f"hit {percent(derived['l2']['hit_rate'])}"
     if flows["cross"] is None:
@@ -89,6 +89,10 @@ def memory_chart(result: Result) -> Drawing:
         f"DRAM read {byte_count(flows['DRAM read'])}, written {byte_count(flows['DRAM write'])}"
     )
     return canvas.drawing(alternative)
+
+
+def _ways(ways: Sequence[float]) -> str:
+    return "not used" if not ways else f"{number(max(ways))}-way" if max(ways) > 1.05 else "no conflict"
 
 
 def _flows(result: Result) -> dict[str, float | None]:
@@ -268,12 +272,8 @@ def in_flight(*results: Result) -> Drawing:
     canvas.text((x.start + x.end) / 2, y.start + 36, "loads in flight an SM, mean over the run", kind="soft")
     canvas.path(path_of([(x.start, y.start), (x.at(needed), y.at(peak)), (x.end, y.at(peak))]), "roof")
     canvas.text(x.end, y.at(peak) - 6, f"peak {bandwidth(peak)}", "end")
-    canvas.text(
-        x.at(0.45 * needed) + 12,
-        y.at(0.45 * peak) + 14,
-        f"Little's law: bytes in flight / {law['latency_ns']:.0f} ns",
-        "start",
-    )
+    said = f"Little's law: bytes in flight / {law['latency_ns']:.0f} ns"
+    canvas.text(x.at(0.7 * needed) - 10, y.at(0.7 * peak), said, "end")
     for at, rate, result in points:
         label = (
             result.scenario if len({r.scenario for r in results}) > 1 or len(results) == 1 else _what(result, results)
@@ -306,17 +306,22 @@ def parity(*pairs: tuple[Result, Result]) -> Drawing:
     _frame(canvas, x, y, ticks, ticks)
     canvas.text((x.start + x.end) / 2, 504, "measured time, us", kind="soft")
     canvas.text(x.start + 8, y.end + 16, "predicted time, us", "start", "soft")
-    edges = [(low, 0.9 * low), (high, 0.9 * high), (high, 1.1 * high), (low, 1.1 * low)]
-    clipped = [(x.at(a), y.at(min(max(b, low), high))) for a, b in edges]
-    canvas.path(path_of(clipped) + "Z", "band")
+    band = [
+        (low, low), (low / 0.9, low), (high, 0.9 * high), (high, high), (high / 1.1, high), (low, 1.1 * low)
+    ]  # fmt: skip
+    canvas.path(path_of([(x.at(a), y.at(b)) for a, b in band]) + "Z", "band")
     canvas.path(path_of([(x.start, y.start), (x.end, y.end)]), "other")
     for at, predicted, name in points:
         error = predicted / at - 1
         canvas.dot(x.at(at), y.at(predicted), "blue" if abs(error) <= 0.1 else "bad", f"{name}: {error:+.0%}")
+    taken: list[float] = []
     for at, predicted, name in sorted(points, key=lambda p: -abs(p[1] / p[0] - 1))[:5]:
         if abs(predicted / at - 1) > 0.1:
-            left = x.at(at) > 400
-            canvas.text(x.at(at) + (-9 if left else 9), y.at(predicted) + 4, name, "end" if left else "start", "soft")
+            left, place = x.at(at) > 400, y.at(predicted) + 4
+            while any(abs(place - other) < 13 for other in taken):
+                place += 13
+            taken.append(place)
+            canvas.text(x.at(at) + (-9 if left else 9), place, name, "end" if left else "start", "soft halo")
     close = sum(abs(b / a - 1) <= 0.1 for a, b, _ in points)
     return canvas.drawing(f"Predicted against measured time: {close} of {len(points)} within 10 %")
 

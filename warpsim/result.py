@@ -16,12 +16,15 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from warpsim.derivation import derive
 from warpsim.errors import InputError, UnsupportedError
 from warpsim.findings import judge
 from warpsim.metrics import METRICS, REQUIRED
+
+if TYPE_CHECKING:
+    from warpsim.svg import Drawing
 
 __all__ = ["SCHEMA", "Result", "build_result", "flatten", "plain", "write_atomically", "zeros"]
 
@@ -139,6 +142,36 @@ class Result:
         row |= {f"params.{k}": v for k, v in self.params.items()}
         row |= self.metrics
         return row | flatten(plain(self.derived), "derived.")
+
+    def plot_memory_chart(self) -> Drawing:
+        """Bytes between SMs, L1, L2 and DRAM; shows itself in a notebook, `.save(path)` writes it."""
+        from warpsim import plots
+
+        return plots.memory_chart(self)
+
+    def plot_roofline(self, *others: Result) -> Drawing:
+        """FLOP/s over FLOP a byte under the GPU's roofs, with other results beside it."""
+        from warpsim import plots
+
+        return plots.roofline(self, *others)
+
+    def plot_timeline(self) -> Drawing:
+        """Bytes in flight, bandwidths and resident warps over time."""
+        from warpsim import plots
+
+        return plots.timeline(self)
+
+    def plot_in_flight(self, *others: Result) -> Drawing:
+        """DRAM bandwidth over bytes in flight under Little's law, with other results beside it."""
+        from warpsim import plots
+
+        return plots.in_flight(self, *others)
+
+    def plot_parity(self, measured: Result, *pairs: tuple[Result, Result]) -> Drawing:
+        """Predicted against measured time, with other (predicted, measured) pairs beside it."""
+        from warpsim import plots
+
+        return plots.parity((self, measured), *pairs)
 
     def _repr_html_(self) -> str:
         from warpsim.text import html

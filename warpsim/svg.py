@@ -140,7 +140,9 @@ class Axis:
         """Round values on it: powers of ten, or multiples of 1, 2 or 5 of a power."""
         if self.log:
             first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
-            return [10.0**power for power in range(first, last + 1)]
+            steps = (1, 2, 5) if last - first < 2 else (1,)
+            values = [step * 10.0**power for power in range(first - 1, last + 1) for step in steps]
+            return [value for value in values if self.low <= value <= self.high]
         span = self.high - self.low
         size = 10.0 ** math.floor(math.log10(span / about))
         step = next(size * m for m in (1, 2, 5, 10) if span / (size * m) <= about + 1)

@@ -175,13 +175,13 @@ def _findings(result: Result) -> str:
     for found in result.findings:
         where = f" <code>{escape(found['where'])}</code>" if "line" in found else ""
         note = f'<p class="dim">{escape(found["advice"])}</p>' if found["advice"] else ""
+        message = found["message"].removeprefix(f"{found['rule']} ")
         gain = found["gain"]
         if gain:
             times = f"{duration(gain['time_ns'])} → {duration(gain['time_after_ns'])}"
             note += f'<p class="gain">{escape(times)}: {_gain(found)} ({escape(gain["how"])})</p>'
         parts.append(
-            f'<div class="finding {found["severity"]}"><b>{found["rule"]}</b>{where} {escape(found["message"])}{note}'
-            "</div>"
+            f'<div class="finding {found["severity"]}"><b>{found["rule"]}</b>{where} {escape(message)}{note}</div>'
         )
     return _section("Findings", "".join(parts) or '<p class="good">none</p>')
 
@@ -251,6 +251,7 @@ def _littles_law(result: Result) -> str:
         ("warps needed an SM", number(law["warps_needed_per_sm"])),
         ("warps resident an SM", number(law["warps_per_sm"])),
     ]
+    rows = [row for row in rows if row[1] != "–"]
     return f'<div class="narrow">{_table(("", ""), rows)}</div>'
 
 

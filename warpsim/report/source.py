@@ -9,6 +9,7 @@ from typing import Any
 from warpsim.drawing import svg
 from warpsim.errors import InputError
 from warpsim.gpu import Gpu, load_gpu
+from warpsim.patterns import SharedAccess
 from warpsim.picture import Picture, picture
 from warpsim.result import Result
 from warpsim.text import line_rows, marks
@@ -87,9 +88,16 @@ def _hit_rate(metrics: Mapping[str, float], names: Sequence[str]) -> str:
 
 
 def _worst(shown: Picture) -> str:
-    counts = vars(shown.counts)
-    name, unit = ("data_wavefronts", "wavefronts") if shown.space == "shared" else ("sectors", "sectors")
-    return f"{counts[name]} {unit}, ideal {counts[f'ideal_{name}']}"
+    here, least = _counts(shown)
+    return f"{here} {'wavefronts' if shown.space == 'shared' else 'sectors'}, ideal {least}"
+
+
+def _counts(shown: Picture) -> tuple[int, int]:
+    """Wavefronts or sectors, and how many would do for this width."""
+    counts = shown.counts
+    if isinstance(counts, SharedAccess):
+        return int(counts.data_wavefronts), int(counts.data_wavefronts - counts.conflicts)
+    return int(counts.sectors), int(counts.ideal_sectors)
 
 
 def _chosen(result: Result, marked: set[tuple[str, int, str]]) -> dict[tuple[str, int, str], Picture]:
@@ -100,9 +108,8 @@ def _chosen(result: Result, marked: set[tuple[str, int, str]]) -> dict[tuple[str
 
 
 def _excess(shown: Picture) -> float:
-    counts = vars(shown.counts)
-    name = "data_wavefronts" if shown.space == "shared" else "sectors"
-    return float(counts[name] / max(counts[f"ideal_{name}"], 1))
+    here, least = _counts(shown)
+    return here / max(least, 1)
 
 
 def worst_pictures(result: Result) -> dict[tuple[str, int, str], Picture]:
