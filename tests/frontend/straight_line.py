@@ -21,7 +21,7 @@ FIELDS = ("regs", "regs_unknown", "uregs", "uregs_unknown", "preds", "preds_unkn
 def operand(text: str) -> Operand:
     """One operand as nvdisasm prints it (immediates: integers, or floats as float32)."""
     text = text.strip()
-    signs = dict(negate=False, invert=False, absolute=False)
+    signs = {"negate": False, "invert": False, "absolute": False}
     while text and text[0] in "-~!|":
         if text[0] == "-" and re.match(r"-[\d.]", text):
             break
@@ -37,7 +37,8 @@ def operand(text: str) -> Operand:
         if register is not None:
             number = 255 if register.endswith("RZ") else int(register.lstrip("UR"))
             index, uindex = (None, number) if register[0] == "U" else (number, None)
-        return Operand("const", index, int(offset or "0", 0), int(bank, 0), uindex, modifiers=tuple(suffix.split(".")[1:]), **signs)
+        names = tuple(suffix.split(".")[1:])
+        return Operand("const", index, int(offset or "0", 0), int(bank, 0), uindex, modifiers=names, **signs)
     name, *modifiers = text.split(".") if not re.match(r"-?\d|SR", text) else [text]
     register_ = re.fullmatch(r"(UR|R|UP|P)(\d+|Z|T)", name)
     if register_:
@@ -90,7 +91,8 @@ class Warp:
         self.special = self.special[offset : offset + SPECIAL_WORDS]
         for kind, at in SPECIAL.values():
             if kind != "unknown":
-                self.special[at : at + (32 if kind == "lane" else 1)] = rng.integers(0, 1 << 32, 32 if kind == "lane" else 1)
+                count = 32 if kind == "lane" else 1
+                self.special[at : at + count] = rng.integers(0, 1 << 32, count)
         self.active = 0xFFFFFFFF
         self.unknown_notes: list[str] = []
         self.assumptions: list[str] = []

@@ -1,4 +1,5 @@
 """Each opcode against a NumPy formula: one instruction, compiled, on random registers."""
+# ruff: noqa: E501
 
 from __future__ import annotations
 
@@ -229,11 +230,9 @@ def constant_float(w: Warp) -> float:
 
 
 def fused(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    return np.array([np.float32(math.fsum(split_product(a, b) + [float(c)])) for a, b, c in zip(x, y, z, strict=True)], F32)
-
-
-def split_product(a: float, b: float) -> list[float]:
-    return [float(a) * float(b)]  # 48 bits: exact
+    return np.array(
+        [np.float32(math.fsum([float(a) * float(b), float(c)])) for a, b, c in zip(x, y, z, strict=True)], F32
+    )
 
 
 def toward_zero(exact: np.ndarray) -> np.ndarray:
@@ -460,13 +459,19 @@ def test_uniform(text: str) -> None:
 def test_uniform_predicates() -> None:
     w = prepared()
     w.uregs[1], w.uregs[2] = 5, 7
-    w.run("UISETP.LT.AND UP1, UP2, UR1, UR2, UPT", "@UP2 UMOV UR3, 0x1", "@UP1 UMOV UR4, 0x2", "@UP1 IADD3 R0, RZ, 0x9, RZ")
+    w.run(
+        "UISETP.LT.AND UP1, UP2, UR1, UR2, UPT",
+        "@UP2 UMOV UR3, 0x1",
+        "@UP1 UMOV UR4, 0x2",
+        "@UP1 IADD3 R0, RZ, 0x9, RZ",
+    )
     assert (w.upreds[1], w.upreds[2], w.uregs[4]) == (1, 0, 2)
     assert w.uregs[3] == prepared().uregs[3]
     assert (w.regs[0] == 9).all()
 
 
 # Masks
+
 
 def test_guard_and_active_mask() -> None:
     w = prepared()
@@ -497,12 +502,15 @@ def test_sources_are_read_before_results_are_written() -> None:
 
 
 def test_zero_registers_swallow_results() -> None:
-    w = prepared().run("IADD3 RZ, R1, R2, RZ", "ISETP.NE.AND PT, PT, R1, R2, PT", "UIADD3 URZ, UR1, UR2, URZ", "MOV R0, RZ")
+    w = prepared().run(
+        "IADD3 RZ, R1, R2, RZ", "ISETP.NE.AND PT, PT, R1, R2, PT", "UIADD3 URZ, UR1, UR2, URZ", "MOV R0, RZ"
+    )
     assert (w.regs[255] == 0).all()
     assert (w.regs[0] == 0).all()
 
 
 # Unknown values
+
 
 def unknown(w: Warp, **masks: int) -> Warp:
     for name, mask in masks.items():
@@ -621,6 +629,7 @@ def test_matrix_products_are_unknown(text: str, registers: int) -> None:
 
 # Refusals
 
+
 @pytest.mark.parametrize("text", ["HGMMA.64x64x16.F32 R24, gdesc[UR4], R24", "UTMALDG.2D [UR8], [UR4]", "FROB R0, R1"])
 def test_an_opcode_without_rule_is_refused(text: str) -> None:
     opcode = text.split()[0]
@@ -640,7 +649,9 @@ def test_a_special_register_without_value_is_refused() -> None:
 
 
 def test_uniform_twins_exist() -> None:
-    names = "UIADD3 UIMAD ULEA USHF ULOP3 UPLOP3 USEL UISETP UMOV UPRMT UFLO UPOPC UBREV UBMSK USGXT UP2UR UR2UP ULDC LDCU"
+    names = (
+        "UIADD3 UIMAD ULEA USHF ULOP3 UPLOP3 USEL UISETP UMOV UPRMT UFLO UPOPC UBREV UBMSK USGXT UP2UR UR2UP ULDC LDCU"
+    )
     assert set(names.split()) <= set(OPCODES)
 
 

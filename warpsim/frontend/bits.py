@@ -27,7 +27,7 @@ def leading_zeros(e: Emitter, x: ir.Value) -> ir.Value:
 
 
 def flo(e: Emitter, i: Instruction) -> None:
-    """Index of the highest set bit (signed: the highest that differs from the sign), all ones for none; `.SH`: 31 - index."""
+    """Index of the highest set bit (signed: that differs from the sign), all ones for none; `.SH`: 31 - index."""
     b = e.builder
     out, sources = split(i.operands)
     d, operand = sources[:2]
@@ -104,8 +104,9 @@ def prmt(e: Emitter, i: Instruction) -> None:
 
 # what the special modes pick for the low two bits of the selector, as selectors of the general mode
 PRMT_MODES = {
-    "F4E": (0x3210, 0x4321, 0x5432, 0x6543), "B4E": (0x5670, 0x6701, 0x7012, 0x0123), "RC8": (0x0000, 0x1111, 0x2222, 0x3333),
-    "ECL": (0x3210, 0x3211, 0x3222, 0x3333), "ECR": (0x0000, 0x1110, 0x2210, 0x3210), "RC16": (0x1010, 0x3232, 0x1010, 0x3232),
+    "F4E": (0x3210, 0x4321, 0x5432, 0x6543), "B4E": (0x5670, 0x6701, 0x7012, 0x0123),
+    "RC8": (0x0000, 0x1111, 0x2222, 0x3333), "ECL": (0x3210, 0x3211, 0x3222, 0x3333),
+    "ECR": (0x0000, 0x1110, 0x2210, 0x3210), "RC16": (0x1010, 0x3232, 0x1010, 0x3232),
 }  # fmt: skip
 
 
@@ -305,5 +306,3 @@ def i2ip(e: Emitter, i: Instruction) -> None:
     if width == 8 and more:
         bits = b.or_(bits, b.shl(more[0].bits, e.constant(16)))
     e.result(i.operands[0], Value(bits, e.unknown(x, y, *more)))
-
-

@@ -1,8 +1,9 @@
 """Rules of conversions (F2F, F2I, I2F, FRND), of the division check and of the special function unit.
 
 Float to integer saturates; a NaN gives 0 for narrow forms (`.NTZ`) and the sign bit alone otherwise. MUFU works on
-float32 with denormals flushed; RCP, RSQ and SQRT here are the correctly rounded values, EX2, LG2, SIN, COS and TANH polynomials
-good to about 2 ulp (SIN, COS: 2^-22 absolute) where the GPU has tables of like precision: last bits differ.
+float32 with denormals flushed (TANH keeps them); RCP, RSQ and SQRT here are correctly rounded values, EX2, LG2, SIN,
+COS and TANH polynomials good to about 2 ulp (SIN, COS: 2^-22 absolute) where the GPU has tables of like precision: last
+bits differ.
 """
 
 from __future__ import annotations
@@ -214,9 +215,9 @@ def i2f(e: Emitter, i: Instruction) -> None:
 
 
 def fchk(e: Emitter, i: Instruction) -> None:
-    """p: the division a / b needs the slow path. The test is one of exponents, wide enough for the fast path's arithmetic.
+    """p: the division a / b needs the slow path, by a test of exponents wide enough for the fast path's arithmetic.
 
-    Where an operand is unknown the fast path is assumed.
+    Both paths give the same quotient. Where an operand is unknown the fast path is assumed.
     """
     b = e.builder
     p, x, y = i.operands[:3]
@@ -258,7 +259,9 @@ def mufu(e: Emitter, i: Instruction) -> None:
     bits = MUFU[name](e, x)
     if kind == "F32":
         words = b.bitcast(bits, e.vector(I32))
-        e.result(d, Value(words if keeps_denormals else flush(e, words), value.unknown, not keeps_denormals, loose=True))
+        e.result(
+            d, Value(words if keeps_denormals else flush(e, words), value.unknown, not keeps_denormals, loose=True)
+        )
     else:
         e.result(d, Value(half_of(e, bits, kind == "BF16"), value.unknown))
 

@@ -120,7 +120,9 @@ def choose_first(e: Emitter, i: Instruction, x: tuple[ir.Value, Value], y: tuple
     unknown = e.unknown(x[1], y[1])
     operation = next((m for m in i.modifiers if m in ("AND", "OR", "XOR")), "AND")
     other = e.predicate(r)
-    results = [combine(e, operation, Value(bits, unknown), other) for bits in (wins, b.and_(b.not_(number), second_nan))]
+    results = [
+        combine(e, operation, Value(bits, unknown), other) for bits in (wins, b.and_(b.not_(number), second_nan))
+    ]
     e.result(p, results[0])
     e.result(q, results[1])
 
@@ -131,5 +133,3 @@ def dmnmx(e: Emitter, i: Instruction) -> None:
     p = e.predicate(predicates[-1]) if predicates else Value(e.constant(1, I1))
     bits = e.builder.bitcast(minimum(e, x, y, p.bits, "NAN" in i.modifiers), e.vector(I64))
     e.result64(i.operands[0], Value(bits, e.unknown(vx, vy, p)))
-
-

@@ -1,7 +1,8 @@
 """Registers, operands and unknown shadows of one warp, as LLVM IR.
 
-An `Emitter` writes the IR of instructions at the position of an `ir.IRBuilder`. A warp's state lies in memory (`State`);
-within a basic block the emitter keeps registers as SSA values, loads them on first use and stores changed ones in `flush`.
+An `Emitter` writes the IR of instructions at the position of an `ir.IRBuilder`. A warp's state lies in memory
+(`State`); within a basic block the emitter keeps registers as SSA values, loads them on first use and stores changed
+ones in `flush`.
 
     emitter = Emitter(builder, State(...), note_unknown=..., note_assumption=...)
     emitter.reset(active)            # a new block begins at the builder's position; all registers are in memory
@@ -20,7 +21,7 @@ For code of the caller's own (memory, control flow):
     emitter.write64(r, value, mask)  # pair
     emitter.read_uniform(r)          # uniform register: Value of <1 x i32>; read_uniform64 for a pair of them
     emitter.write_uniform(r, value)  # Value of <1 x i32>; optional mask <1 x i1>
-    emitter.source(operand)          # 32 bits of a reg, ureg, imm, const or special operand at the current width, no signs applied
+    emitter.source(operand)          # 32 bits of any source operand at the current width; no signs applied
     emitter.predicate(operand)       # Value of <n x i1>, `!` applied; pred or upred
     emitter.write_predicate(operand, value, mask)
     emitter.widen(value)             # <1 x T> to <32 x T>
@@ -69,8 +70,8 @@ class State:
     """Where a warp's state lies.
 
     `regs` i32[n][32] and `regs_unknown` i32[n] lane masks; `uregs`, `uregs_unknown` i32[256] (unknown 0 or 1); `preds`,
-    `preds_unknown` i32[8] lane masks; `upreds`, `upreds_unknown` i32[8] (0 or 1); `cbank` i8*[5] and `cbank_size` i32[5];
-    `special` i32[] as `lanes.SPECIAL` lays it out.
+    `preds_unknown` i32[8] lane masks; `upreds`, `upreds_unknown` i32[8] (0 or 1); `cbank` i8*[5] and `cbank_size`
+    i32[5]; `special` i32[] as `lanes.SPECIAL` lays it out.
     """
 
     regs: ir.Value
@@ -90,8 +91,8 @@ class State:
 class Value:
     """A vector and the lanes in which it is not known.
 
-    `flushed`: as float32, it holds no denormals. `loose`: its float32 NaNs do not have the GPU's one pattern yet; they get it
-    when anything but float32 arithmetic looks at the register.
+    `flushed`: as float32, it holds no denormals. `loose`: its float32 NaNs do not have the GPU's one pattern yet; they
+    get it when anything but float32 arithmetic looks at the register.
     """
 
     bits: ir.Value
@@ -124,7 +125,7 @@ class Emitter:
     """Emits instructions of one warp; see the module's text.
 
     `note_unknown(instruction, lanes)` is called where an instruction without a value rule writes unknown results,
-    `note_assumption(instruction, lanes)` where a compare of an unknown value was assumed (sentinels, division's fast path);
+    `note_assumption(instruction, lanes)` where a test of an unknown was assumed (sentinels, division's fast path);
     `lanes` is the <n x i1> of lanes concerned, so that the caller can emit code that records it.
     """
 
@@ -218,24 +219,31 @@ class Emitter:
     # Registers
 
     def read(self, register: int) -> Value:
+        """A vector register."""
         return self._read("reg", register)
 
     def write(self, register: int, value: Value, mask: ir.Value | None) -> None:
+        """Write a vector register in the lanes of `mask` (None: all)."""
         self._write("reg", register, value, mask)
 
     def read64(self, register: int) -> Value:
+        """A pair of vector registers."""
         return self._read64("reg", register)
 
     def write64(self, register: int, value: Value, mask: ir.Value | None) -> None:
+        """Write a pair of vector registers in the lanes of `mask`."""
         self._write64("reg", register, value, mask)
 
     def read_uniform(self, register: int) -> Value:
+        """A uniform register, one lane wide."""
         return self._read("ureg", register)
 
     def read_uniform64(self, register: int) -> Value:
+        """A pair of uniform registers."""
         return self._read64("ureg", register)
 
     def write_uniform(self, register: int, value: Value, mask: ir.Value | None = None) -> None:
+        """Write a uniform register."""
         self._write("ureg", register, value, mask)
 
     def predicate(self, operand: Operand) -> Value:
@@ -249,6 +257,7 @@ class Emitter:
         return value
 
     def write_predicate(self, operand: Operand, value: Value, mask: ir.Value | None) -> None:
+        """Write the predicate that an operand names."""
         assert operand.index is not None
         self._write(operand.kind, operand.index, value, mask)
 
@@ -286,11 +295,9 @@ class Emitter:
         self._write(operand.kind, operand.index, value, self.mask, self.mask_unknown)
 
     def result64(self, operand: Operand, value: Value) -> None:
+        """Write a register pair likewise."""
         assert operand.index is not None
         self._write64(operand.kind, operand.index, value, self.mask, self.mask_unknown)
-
-    def result_predicate(self, operand: Operand, value: Value) -> None:
-        self.result(operand, value)
 
     def load_constant(self, operand: Operand, size: int) -> Value:
         """`size` (1, 2, 4 or 8) bytes of a constant bank as <n x i(8*size)>; outside the bank reads zero."""
@@ -303,7 +310,8 @@ class Emitter:
             assert index is not None
             register = self.read(index)
             offset = b.add(register.bits, self.constant(operand.value & 0xFFFFFFFF))
-            inside = b.icmp_unsigned("<=", b.zext(offset, self.vector(I64)), self.splat(b.sub(b.zext(bytes_, I64), I64(size))))
+            last = self.splat(b.sub(b.zext(bytes_, I64), I64(size)))
+            inside = b.icmp_unsigned("<=", b.zext(offset, self.vector(I64)), last)
             nonempty = self.splat(b.icmp_unsigned(">=", bytes_, I32(size)))
             inside = b.and_(inside, nonempty)
             addresses = b.gep(self.splat(base), [b.zext(offset, self.vector(I64))], source_etype=I8)
@@ -320,7 +328,9 @@ class Emitter:
             assert index is not None
             uniform = self.read_uniform(index)
             start = b.add(b.extract_element(uniform.bits, I32(0)), start)
-            unknown = uniform.unknown if self.lanes == 1 or uniform.unknown is None else self.splat_lane(uniform.unknown)
+            unknown = (
+                uniform.unknown if self.lanes == 1 or uniform.unknown is None else self.splat_lane(uniform.unknown)
+            )
         end = b.add(b.zext(start, I64), I64(size))
         inside = b.icmp_unsigned("<=", end, b.zext(bytes_, I64))
         address = b.select(inside, b.gep(base, [b.zext(start, I64)], source_etype=I8), self.state.cbank_size)
@@ -330,6 +340,7 @@ class Emitter:
     # Small helpers
 
     def vector(self, element: ir.Type, lanes: int | None = None) -> ir.VectorType:
+        """The vector type of an element at the current width."""
         return ir.VectorType(element, self.lanes if lanes is None else lanes)
 
     def constant(self, value: int, element: ir.IntType = I32, lanes: int | None = None) -> ir.Constant:
@@ -380,7 +391,7 @@ class Emitter:
         found = module.globals.get(name)
         return found if found is not None else ir.Function(module, ir.FunctionType(result, arguments), name)
 
-    def call(self, name: str, *arguments: ir.Value, suffix: bool = True) -> ir.Value:
+    def call(self, name: str, *arguments: ir.Value) -> ir.Value:
         """An element-wise intrinsic whose result and arguments all have one vector type."""
         typ = arguments[0].type
         letters = {"half": "f16", "float": "f32", "double": "f64"}.get(str(typ.element), str(typ.element))
@@ -527,4 +538,5 @@ def unsupported(instruction: Instruction, what: str = "") -> UnsupportedError:
     if instruction.line:
         where += f", source line {instruction.line}"
     detail = f" ({what})" if what else ""
-    return UnsupportedError(f"SASS instruction not supported: {instruction.text or instruction.opcode}{detail} ({where})")
+    text = instruction.text or instruction.opcode
+    return UnsupportedError(f"SASS instruction not supported: {text}{detail} ({where})")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from warpsim.frontend.emitter import F32, F64, I1, I32, I64, Emitter, SplatConstant, Value
-from warpsim.frontend.integer import choose, combine, is_predicate, set_predicates
+from warpsim.frontend.integer import choose, combine, is_predicate, ordinary, set_predicates
 from warpsim.frontend.program import Instruction, Operand
 
 __all__: list[str] = []
@@ -72,7 +72,7 @@ def saturate(e: Emitter, bits: ir.Value) -> ir.Value:
 
 
 def directed(e: Emitter, mode: str, high: ir.Value, rest: ir.Value) -> ir.Value:
-    """float32 of the exact double sum high + rest (|rest| below half an ulp of high), rounded toward zero, down or up."""
+    """float32 of the exact double sum high + rest (|rest| at most half an ulp of high), rounded as `mode` says."""
     b = e.builder
     near = b.fptrunc(high, e.vector(F32))
     difference = b.fsub(high, b.fpext(near, e.vector(F64)))
@@ -230,7 +230,7 @@ def compare_floats(
         raise e.unsupported("its comparison")
     unknown = e.unknown(vx, vy)
     if unknown is None or name[:2] not in ("EQ", "NE"):
-        return Value(bits, unknown)
+        return ordinary(e, i, name, sides[1][2], Value(bits, unknown))
     # an unknown value is taken to differ from a non-zero constant: kernels compare with such to keep values alive
     for k, (side, value, operand) in enumerate(sides):
         constant = operand.kind in ("imm", "const") or isinstance(value.bits, SplatConstant)
@@ -301,5 +301,3 @@ def fmnmx(e: Emitter, i: Instruction) -> None:
         bits = b.bitcast(words, bits.type)
     unknown = e.unknown(*(t[1] for t in terms), *which)
     e.result(i.operands[0], finish32(e, i.modifiers, bits, unknown))
-
-

@@ -26,7 +26,8 @@ def word(e: Emitter, operand: Operand) -> Value:
     b = e.builder
     if operand.absolute:
         zero = e.constant(0)
-        value = Value(b.select(b.icmp_signed("<", value.bits, zero), b.sub(zero, value.bits), value.bits), value.unknown)
+        negative = b.icmp_signed("<", value.bits, zero)
+        value = Value(b.select(negative, b.sub(zero, value.bits), value.bits), value.unknown)
     if operand.negate:
         value = Value(b.sub(e.constant(0), value.bits), value.unknown)
     elif operand.invert:
@@ -251,7 +252,7 @@ def bounded_shift(e: Emitter, kind: str, x: ir.Value, amount: ir.Value, constant
 
 
 def shf(e: Emitter, i: Instruction) -> None:
-    """The low or high word of the pair {c:a} shifted; amounts clamp at 32 (64 for 64-bit forms) unless `.W` wraps them."""
+    """The low or high word of the pair {c:a} shifted; amounts clamp at 32 (or 64) unless `.W` wraps them."""
     b = e.builder
     modifiers = i.modifiers
     low, high = word(e, i.operands[1]), word(e, i.operands[3])
@@ -387,7 +388,7 @@ def combine(e: Emitter, operation: str, p: Value, q: Value) -> Value:
 
 
 def plop3(e: Emitter, i: Instruction) -> None:
-    """Two predicates from two tables over three predicates; unknown only where an unknown input can change the result."""
+    """Two predicates from two tables over three; unknown only where an unknown input can change the result."""
     outs, inputs = i.operands[:2], [predicate_or_sign(e, o) for o in i.operands[2:5]]
     tables = [o.value & 0xFF for o in i.operands[5:7]]
     results = [lookup_predicates(e, lut, inputs) for lut in tables]
@@ -442,7 +443,7 @@ def compare_integers(e: Emitter, i: Instruction, x: Operand, y: Operand, low: Op
         bits = icmp(COMPARE[name], u.bits, v.bits)
         if name in ("EQ", "NE") and unknown is not None:
             bits, unknown = sentinel(e, i, name, bits, unknown, ((u, x), (v, y)))
-        return Value(bits, unknown)
+        return ordinary(e, i, name, y, Value(bits, unknown))
     less = e.predicate(low)
     equal = b.icmp_unsigned("==", u.bits, v.bits)
     strict = {"LT": "<", "LE": "<", "GT": ">", "GE": ">", "EQ": None, "NE": "!="}[name]
@@ -451,10 +452,32 @@ def compare_integers(e: Emitter, i: Instruction, x: Operand, y: Operand, low: Op
     return Value(bits, e.unknown(u, v, less))
 
 
+# Compares by which the compiler's own code for reciprocals, divisions, roots and sines tells extreme arguments, that need a slow
+# path, from ordinary ones: (comparison, constant's bits) -> its value for ordinary arguments.
+ORDINARY = {
+    ("GT", 0x01FFFFFF): 1,  # 1 / x
+    ("GT", 0x727FFFFF): 0,  # sqrt(x)
+    ("GE", 0x7CA00000): 0,  # sqrt(double)
+    ("GEU", 0x00400402): 1,  # 1 / double: 5.9e-39
+    ("GEU", 0x03600000): 1,  # double / double: 6.6e-37
+    ("GT", 0x00100000): 1,  # double / double: 1.5e-39
+    ("GE", 0x47CE4780): 0,  # sin, cos, tan: 105615
+}
+
+
+def ordinary(e: Emitter, i: Instruction, name: str, constant: Operand, result: Value) -> Value:
+    """Where such a compare is of an unknown value, it is taken to be an ordinary one."""
+    assumed = ORDINARY.get((name, constant.value)) if constant.kind == "imm" else None
+    if result.unknown is None or assumed is None:
+        return result
+    e.note_assumption(i, result.unknown)
+    return Value(e.builder.select(result.unknown, e.constant(assumed, I1), result.bits))
+
+
 def sentinel(
     e: Emitter, i: Instruction, name: str, bits: ir.Value, unknown: ir.Value, sides: Sequence[tuple[Value, Operand]]
 ) -> tuple[ir.Value, ir.Value]:
-    """An unknown value is taken to differ from a large known constant: kernels compare with such to keep values alive."""
+    """An unknown value is taken to differ from a large constant: kernels compare with such to keep values alive."""
     b = e.builder
     for value, operand in sides:
         if operand.kind not in ("imm", "const") and not isinstance(value.bits, SplatConstant):

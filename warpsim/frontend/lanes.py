@@ -7,7 +7,8 @@
 - ``unknown``: no value can be given (clocks, timers, the SM's number); reading makes the result unknown
 
 SR_LANEID and the lane masks (SR_LTMASK, SR_EQMASK ...) are constants of the lane and SRZ is zero: they need no table.
-SR_VIRTID has the warp's number in bits 8-14 and SR_VIRTCFG the most warps in bits 8-15: made of SR_WARPID and SR_NWARPID.
+SR_VIRTID has the warp's number in bits 8-14 and SR_VIRTCFG the most warps in bits 8-15: made of SR_WARPID and
+SR_NWARPID.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ __all__ = ["SPECIAL", "SPECIAL_WORDS"]
 _LANE = ("SR_TID.X", "SR_TID.Y", "SR_TID.Z")
 _WARP = (
     "SR_CTAID.X", "SR_CTAID.Y", "SR_CTAID.Z", "SR_NTID.X", "SR_NTID.Y", "SR_NTID.Z", "SR_NCTAID.X", "SR_NCTAID.Y",
-    "SR_NCTAID.Z", "SR_WARPID", "SR_VIRTID", "SR_NWARPID", "SR_SMEMSZ", "SR_SWINHI", "SR_SWINLO", "SR_LWINLO", "SR_LWINHI",
-    "SR_CgaCtaId", "SR_CgaSize", "SR_GRIDID", "SR_NSMID", "SR_VIRTUALSMCNT", "SR_CTA_SIZE",
+    "SR_NCTAID.Z", "SR_WARPID", "SR_VIRTID", "SR_NWARPID", "SR_SMEMSZ", "SR_SWINHI", "SR_SWINLO", "SR_LWINLO",
+    "SR_LWINHI", "SR_CgaCtaId", "SR_CgaSize", "SR_GRIDID", "SR_NSMID", "SR_VIRTUALSMCNT", "SR_CTA_SIZE",
 )  # fmt: skip
 _UNKNOWN = (
     "SR_CLOCKLO", "SR_CLOCKHI", "SR_GLOBALTIMERLO", "SR_GLOBALTIMERHI", "SR_VIRTUALSMID", "SR_SMID", "SR_SM_ID",
@@ -77,7 +78,6 @@ def special(e: Emitter, name: str) -> Value:
     return Value(bits if e.lanes == LANES else e.splat_lane(bits))
 
 
-
 def s2r(e: Emitter, i: Instruction) -> None:
     e.result(i.operands[0], e.source(i.operands[1]))
 
@@ -115,7 +115,13 @@ def moved(operand: Operand, offset: int) -> Operand:
     if offset == 0:
         return operand
     return Operand(
-        operand.kind, operand.index, operand.value + offset, operand.bank, operand.uindex, operand.scale, operand.width64
+        operand.kind,
+        operand.index,
+        operand.value + offset,
+        operand.bank,
+        operand.uindex,
+        operand.scale,
+        operand.width64,
     )
 
 
@@ -279,7 +285,7 @@ def write_scalar(e: Emitter, i: Instruction, d: Operand, scalar: ir.Value, unkno
 
 
 def match(e: Emitter, i: Instruction) -> None:
-    """MATCH.ANY: lanes with the same value; MATCH.ALL: all executing lanes if they agree, else none, and a predicate."""
+    """MATCH.ANY: lanes with the same value; MATCH.ALL: the executing lanes if they agree, else none; a predicate."""
     b = e.builder
     operands = list(i.operands)
     out = operands.pop(0) if is_predicate(operands[0]) else None
@@ -312,7 +318,8 @@ def redux(e: Emitter, i: Instruction) -> None:
     signed = "S32" in i.modifiers
     names = {
         "AND": ("and", ALL), "OR": ("or", 0), "XOR": ("xor", 0), "SUM": ("add", 0),
-        "MIN": ("smin", 0x7FFFFFFF) if signed else ("umin", ALL), "MAX": ("smax", 0x80000000) if signed else ("umax", 0),
+        "MIN": ("smin", 0x7FFFFFFF) if signed else ("umin", ALL),
+        "MAX": ("smax", 0x80000000) if signed else ("umax", 0),
     }  # fmt: skip
     name, neutral = next((names[m] for m in i.modifiers if m in names), names["AND"])
     if "F32" in i.modifiers:
@@ -392,5 +399,3 @@ def r2p(e: Emitter, i: Instruction) -> None:
         if mask.bits.value >> k & 1:
             bit = b.icmp_unsigned("!=", b.and_(x.bits, e.constant(1 << k + shift)), e.constant(0))
             e.result(Operand(kind, k), Value(bit, x.unknown))
-
-

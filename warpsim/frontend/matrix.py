@@ -12,7 +12,7 @@ __all__: list[str] = []
 
 
 def movm(e: Emitter, i: Instruction) -> None:
-    """MOVM.16.MT88: the transpose of an 8 x 8 matrix of half words; lane l holds row l/4, columns 2(l%4) and the next."""
+    """MOVM.16.MT88: an 8 x 8 matrix of half words transposed; lane l holds row l/4, columns 2(l%4) and the next."""
     b = e.builder
     if set(i.modifiers) != {"16", "MT88"}:
         raise e.unsupported("its shape")
@@ -24,10 +24,6 @@ def movm(e: Emitter, i: Instruction) -> None:
     unknown = x.unknown
     if unknown is not None:
         lanes = [[place // 2 for place in places[j::2]] for j in (0, 1)]
-        parts = [
-            b.shuffle_vector(unknown, unknown, ir.Constant(ir.VectorType(I32, LANES), part)) for part in lanes
-        ]
+        parts = [b.shuffle_vector(unknown, unknown, ir.Constant(ir.VectorType(I32, LANES), part)) for part in lanes]
         unknown = b.or_(*parts)
     e.result(i.operands[0], Value(b.bitcast(moved, e.vector(I32)), unknown))
-
-

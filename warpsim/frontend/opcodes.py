@@ -23,6 +23,7 @@ _ROUND = "RN RZ RM RP"
 _HALF = "BF16_V2 BF16 MMA FTZ"
 _INTEGERS = "U8 S8 U16 S16 U32 S32 U64 S64"
 _LOAD = "32 64 128 U8 S8 U16 S16"
+_PACK = "F16 BF16 F32 E4M3 E5M2 PACK_AB UNPACK_B PACK_AB_MERGE_C UNPACK_B_MERGE_C"
 _MINMAX = "U32 S32 S16x2 U16x2 RELU"
 
 # opcode: (rule, modifiers it knows); the U... twin on the uniform datapath has the same
@@ -41,10 +42,12 @@ VECTOR: dict[str, tuple[Rule, str]] = {
     "FMNMX": (floating.fmnmx, "FTZ NAN XORSIGN"), "FMNMX3": (floating.fmnmx, "FTZ NAN"),
     "HFMA2": (packed.hfma2, f"{_HALF} SAT RELU F32"), "HADD2": (packed.hadd2, f"{_HALF} SAT F32"),
     "HMUL2": (packed.hmul2, f"{_HALF} SAT F32"), "HMNMX2": (packed.hmnmx2, f"{_HALF} NAN"),
-    "HSETP2": (packed.hsetp2, f"{_HALF} {_FLOAT_COMPARE} H_AND"), "HSET2": (packed.hset2, f"{_HALF} {_FLOAT_COMPARE} BF"),
-    "F2FP": (packed.f2fp, "F16 BF16 F32 E4M3 E5M2 PACK_AB UNPACK_B PACK_AB_MERGE_C UNPACK_B_MERGE_C RZ FTZ RELU SATFINITE"),
+    "HSETP2": (packed.hsetp2, f"{_HALF} {_FLOAT_COMPARE} H_AND"),
+    "HSET2": (packed.hset2, f"{_HALF} {_FLOAT_COMPARE} BF"),
+    "F2FP": (packed.f2fp, f"{_PACK} RZ FTZ RELU SATFINITE"),
     "POPC": (bits.popc, ""), "FLO": (bits.flo, "U32 SH"), "BREV": (bits.brev, ""), "BMSK": (bits.bmsk, "W"),
-    "SGXT": (bits.sgxt, "U32 W"), "PRMT": (bits.prmt, "IDX F4E B4E RC8 ECL ECR RC16"), "IMNMX": (bits.vimnmx, "U32 S32"),
+    "SGXT": (bits.sgxt, "U32 W"), "PRMT": (bits.prmt, "IDX F4E B4E RC8 ECL ECR RC16"),
+    "IMNMX": (bits.vimnmx, "U32 S32"),
     "VIMNMX": (bits.vimnmx, _MINMAX), "VIMNMX3": (bits.vimnmx, _MINMAX), "VIADDMNMX": (bits.viaddmnmx, _MINMAX),
     "VABSDIFF": (bits.vabsdiff, "U32 S32"), "VABSDIFF4": (bits.vabsdiff4, "U8 S8 ACC"),
     "IDP": (bits.idp, "2A 4A LO HI S8 U8 S16 U16"), "I2I": (bits.i2i, f"{_INTEGERS} SAT"),
@@ -119,7 +122,8 @@ def arithmetic_unknown(e: Emitter, i: Instruction) -> None:
     e.note_unknown(i, every if e.mask is None else e.mask)
 
 
-OPCODES: dict[str, Rule] = {**{name: emit for name, (emit, _) in _RULES.items()}, **dict.fromkeys(UNKNOWN, arithmetic_unknown)}
+OPCODES: dict[str, Rule] = {name: emit for name, (emit, _) in _RULES.items()}
+OPCODES |= dict.fromkeys(UNKNOWN, arithmetic_unknown)
 
 
 def rule(instruction: Instruction) -> Rule:
