@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Access", "Barrier", "Binary", "Evaluation", "Expression", "If", "Load", "Loop", "Name", "Number", "Reduce",
-    "SmallKernel", "Statement", "Store", "Tile", "evaluate", "lines_of", "scenario_text", "source",
+    "SmallKernel", "Statement", "Store", "Tile", "buffers", "evaluate", "from_data", "inputs", "lines_of", "scenario_text",
+    "source", "statements", "to_data",
 ]  # fmt: skip
 
 LIMIT = 1 << 14
@@ -620,3 +621,35 @@ def renamed(kernel: SmallKernel, name: str) -> SmallKernel:
 def addresses_of(buffers_: Mapping[str, int], access: Access) -> NDArray[np.int64]:
     """Absolute addresses; shared ones are offsets already."""
     return access.addresses + buffers_.get(access.buffer, 0)
+
+
+# ---- as data
+
+_NODES = {cls.__name__: cls for cls in (Number, Name, Binary, Load, Store, Reduce, Barrier, Tile, Loop, If)}
+
+
+def to_data(kernel: SmallKernel) -> dict[str, Any]:
+    """JSON from which `from_data` makes the kernel again."""
+
+    def pack(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return [pack(v) for v in value]
+        if type(value).__name__ in _NODES:
+            return {type(value).__name__: [pack(getattr(value, f.name)) for f in fields(value)]}
+        return value
+
+    return {f.name: pack(getattr(kernel, f.name)) for f in fields(kernel)}
+
+
+def from_data(data: Mapping[str, Any]) -> SmallKernel:
+    """The kernel of `to_data`."""
+
+    def unpack(value: Any) -> Any:
+        if isinstance(value, list):
+            return tuple(unpack(v) for v in value)
+        if isinstance(value, dict):
+            ((name, parts),) = value.items()
+            return _NODES[name](*(unpack(p) for p in parts))
+        return value
+
+    return SmallKernel(**{name: unpack(value) for name, value in data.items()})

@@ -1,0 +1,206 @@
+"""A campaign cut into chunks: each with a seed of its own, done by any process, its outcome a line of the journal."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis.strategies import SearchStrategy
+
+from warpsim import strategies
+from warpsim.cache import digest
+from warpsim.campaign.cases import (
+    DENSITIES,
+    SPANS,
+    Case,
+    Verdicts,
+    case_data,
+    features,
+    judge_kernels,
+    judge_pattern,
+    scenario_of,
+    size_of,
+)
+from warpsim.campaign.hunt import draw, shrink
+from warpsim.corpus import Corpus
+from warpsim.gpu import Gpu, load_gpu
+from warpsim.laws import Disagreement
+from warpsim.patterntable import CELLS
+
+__all__ = ["Chunk", "Outcome", "Settings", "cells", "plan", "record", "work"]
+
+PATTERNS, KERNELS = 25, 20
+"""Cases of a chunk."""
+TIMED_EVERY = 4  # chunks of kernels of which one is timed by the machine too
+KEPT = 20  # failures of a law in a corpus after which further ones are only counted, not shrunk
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all chunks of a campaign share."""
+
+    corpus: str
+    gpu: str
+    limit: float = 60  # seconds to shrink a failure
+    chunks: tuple[int, int] = (PATTERNS, KERNELS)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """`count` cases of a kind from a seed; patterns of one cell."""
+
+    name: str
+    kind: str  # patterns or kernels
+    seed: int
+    count: int
+    cell: tuple[str, str, int, str, str] | None = None  # op, space, width, density, span
+    timed: bool = False
+
+    def strategy(self) -> SearchStrategy[Any]:
+        """What its cases are drawn from."""
+        if self.cell is None:
+            return strategies.kernels()
+        op, space, width, density, span = self.cell
+        return strategies.patterns(
+            op=op, space=space, width=width, kind=None, lanes=DENSITIES[density], span=SPANS[space][span]
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a chunk."""
+
+    chunk: str
+    kind: str
+    examples: int
+    seconds: float
+    failed: dict[str, int]  # law -> cases
+    failures: list[str]  # names in the corpus
+    coverage: dict[str, dict[str, int]]  # feature -> value -> cases
+
+
+def cells() -> list[tuple[str, str, int, str, str]]:
+    """Every op x space x width x mask density x span that a warp can have; ldmatrix has all lanes."""
+    found = []
+    for op, space, width in dict.fromkeys(cell[:3] for cell in CELLS):
+        for density in DENSITIES:
+            if op.startswith("ldmatrix") and density != "all":
+                continue
+            found += [(op, space, width, density, span) for span in SPANS[space]]
+    return found
+
+
+def plan(patterns: int, kernels: int, seed: int) -> list[Chunk]:
+    """The chunks of a campaign: patterns from all cells in turn, kernels in between."""
+    table = cells()
+    chunks = []
+    for number in range(-(-patterns // PATTERNS)):
+        count = min(PATTERNS, patterns - number * PATTERNS)
+        name = f"patterns-{number:05}"
+        chunks.append((number * PATTERNS / max(patterns, 1), Chunk(name, "patterns", _seed(seed, name), count, table[number % len(table)])))
+    for number in range(-(-kernels // KERNELS)):
+        count = min(KERNELS, kernels - number * KERNELS)
+        name = f"kernels-{number:05}"
+        timed = number % TIMED_EVERY == 0
+        chunks.append((number * KERNELS / max(kernels, 1), Chunk(name, "kernels", _seed(seed, name), count, None, timed)))
+    return [chunk for _, chunk in sorted(chunks, key=lambda pair: pair[0])]
+
+
+def _seed(seed: int, name: str) -> int:
+    return int(digest(str(seed), name)[:12], 16)
+
+
+def work(task: tuple[Chunk, Settings]) -> Outcome:
+    """Do a chunk; failures are in the corpus when it returns."""
+    chunk, settings = task
+    began = time.monotonic()
+    gpu = load_gpu(settings.gpu)
+    with _scratch_cache(chunk):
+        cases = draw(chunk.strategy(), chunk.count, chunk.seed)
+        verdicts = _judge(cases, chunk, gpu)
+        failed: Counter[str] = Counter(law for found in verdicts for law in found)
+        failures = [
+            name
+            for law in failed
+            for name in _keep(law, chunk, settings, gpu, dict(zip(cases, verdicts, strict=True)))
+        ]
+    coverage: dict[str, Counter[str]] = {}
+    for case in cases:
+        for feature, value in features(case):
+            coverage.setdefault(feature, Counter())[value] += 1
+    seconds = time.monotonic() - began
+    counted = {feature: dict(values) for feature, values in coverage.items()}
+    return Outcome(chunk.name, chunk.kind, len(cases), seconds, dict(failed), failures, counted)
+
+
+def _judge(cases: list[Case], chunk: Chunk, gpu: Gpu, names: tuple[str, ...] = ()) -> list[Verdicts]:
+    if chunk.kind == "kernels":
+        return judge_kernels(cases, gpu, names, chunk.timed)  # type: ignore[arg-type]
+    return [judge_pattern(case, gpu, names) for case in cases]  # type: ignore[arg-type]
+
+
+def _keep(law: str, chunk: Chunk, settings: Settings, gpu: Gpu, known: dict[Case, Verdicts]) -> Iterator[str]:
+    """Shrink the first failure of a law and put it into the corpus."""
+    corpus = Corpus(settings.corpus)
+    if len(list(corpus.failures.glob(f"{law}-*"))) >= KEPT:
+        return
+    first = next(case for case, found in known.items() if law in found)
+    yield record(corpus, law, first, known[first][law], settings.gpu, chunk, shrunk=False)
+
+    def judge(case: Case) -> Disagreement | None:
+        found = known[case] if case in known else _judge([case], chunk, gpu, (law,))[0]
+        return found.get(law)
+
+    case, wrong = shrink(
+        chunk.strategy(), chunk.count, chunk.seed, judge, database=corpus.database(law), limit=settings.limit
+    )
+    if case != first:
+        yield record(corpus, law, case, wrong, settings.gpu, chunk, shrunk=True)
+
+
+def record(
+    corpus: Corpus, law: str, case: Case, wrong: Disagreement, gpu: str, chunk: Chunk | None, *, shrunk: bool
+) -> str:
+    """Put a failure into the corpus."""
+    from warpsim import __version__
+
+    document = {
+        "warpsim": __version__,
+        "gpu": gpu,
+        "what": wrong.what,
+        "expected": wrong.expected,
+        "predicted": wrong.predicted,
+        "size": size_of(case),
+        "shrunk": shrunk,
+        "found_by": None if chunk is None else {"chunk": chunk.name, "seed": chunk.seed},
+        "case": case_data(case),
+    }
+    return corpus.add(law, scenario_of(case, gpu, f"{law}: {wrong.what}"[:200]), document)
+
+
+class _scratch_cache:  # noqa: N801 - a context manager
+    """Compiled code of generated kernels goes where it can be thrown away; the package's own stays in the cache."""
+
+    def __init__(self, chunk: Chunk) -> None:
+        self.wanted = chunk.kind == "kernels"
+
+    def __enter__(self) -> None:
+        if self.wanted:
+            import warpsim.simulator  # noqa: F401  (its compiled functions take their cache directory when imported)
+
+            self.before = os.environ.get("WARPSIM_CACHE_DIR")
+            self.folder = tempfile.TemporaryDirectory(prefix="warpsim-campaign-", ignore_cleanup_errors=True)
+            os.environ["WARPSIM_CACHE_DIR"] = self.folder.name
+
+    def __exit__(self, *_: object) -> None:
+        if self.wanted:
+            if self.before is None:
+                del os.environ["WARPSIM_CACHE_DIR"]
+            else:
+                os.environ["WARPSIM_CACHE_DIR"] = self.before
+            self.folder.cleanup()

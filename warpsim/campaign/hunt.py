@@ -1,0 +1,88 @@
+"""Hypothesis at work: draw cases, judge them all, shrink what fails.
+
+Cases are drawn first and judged together, for kernels are cheaper compiled together, and patterns measured together.
+Hypothesis then runs a second time from the same seed: it draws the same cases, meets the one that fails, and shrinks it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
+from hypothesis.errors import Flaky, HypothesisException
+from hypothesis.strategies import SearchStrategy
+
+from warpsim.campaign.cases import Case
+from warpsim.laws import Disagreement
+
+__all__ = ["draw", "shrink"]
+
+_QUIET: dict[str, Any] = {
+    "deadline": None,
+    "suppress_health_check": list(HealthCheck),
+    "verbosity": Verbosity.quiet,
+    "print_blob": False,
+    "report_multiple_bugs": False,
+    "derandomize": False,
+}
+
+
+class _Found(Exception):
+    """Tells Hypothesis that a case fails; always raised at one place, for it to be one failure."""
+
+
+def draw(strategy: SearchStrategy[Any], count: int, number: int) -> list[Case]:
+    """`count` cases from a seed."""
+    cases: list[Case] = []
+
+    @seed(number)
+    @settings(max_examples=count, database=None, phases=[Phase.generate], **_QUIET)
+    @given(strategy)
+    def collect(case: Case) -> None:
+        cases.append(case)
+
+    collect()
+    return cases
+
+
+def shrink(
+    strategy: SearchStrategy[Any],
+    count: int,
+    number: int,
+    judge: Callable[[Case], Disagreement | None],
+    *,
+    database: Path | None = None,
+    limit: float = 60,
+) -> tuple[Case, Disagreement]:
+    """The simplest case that `judge` finds wrong, from the cases that `draw` gave; what is found by `limit` s counts."""
+    began = time.monotonic()
+    known: dict[Case, Disagreement | None] = {}
+    simplest: list[tuple[Case, Disagreement]] = []
+
+    @seed(number)
+    @settings(
+        max_examples=count,
+        database=None if database is None else DirectoryBasedExampleDatabase(database),
+        phases=[Phase.reuse, Phase.generate, Phase.shrink],
+        **_QUIET,
+    )
+    @given(strategy)
+    def test(case: Case) -> None:
+        if case not in known:
+            known[case] = None if simplest and time.monotonic() - began > limit else judge(case)
+        wrong = known[case]
+        if wrong is not None:
+            simplest[:] = [(case, wrong)]
+            raise _Found
+
+    try:
+        test()
+    except (_Found, Flaky, HypothesisException):
+        pass
+    if not simplest:
+        raise RuntimeError("a case that failed does not fail when it is drawn again")
+    return simplest[0]

@@ -1,0 +1,119 @@
+"""What a campaign found: figures, JSON, tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from warpsim.corpus import Entry
+
+__all__ = ["Report"]
+
+LEAST = 50
+"""Examples that every cell of width x op x space x mask density x span is to get."""
+
+
+@dataclass
+class Report:
+    """Sums over finished chunks, and the failures they led to."""
+
+    campaign: str
+    corpus: str
+    gpu: str
+    examples: dict[str, int] = field(default_factory=dict)  # kind -> cases
+    seconds: float = 0.0  # of this run, on the clock
+    work_seconds: dict[str, float] = field(default_factory=dict)  # kind -> over all workers
+    failed: dict[str, int] = field(default_factory=dict)  # law -> cases
+    failures: list[Entry] = field(default_factory=list)
+    coverage: dict[str, dict[str, int]] = field(default_factory=dict)
+    chunks: tuple[int, int, int] = (0, 0, 0)  # done now, done before, of
+    closed: list[str] = field(default_factory=list)  # replayed failures that hold now
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Nothing disagreed."""
+        return not self.failed and not self.failures
+
+    @property
+    def total(self) -> int:
+        """All cases."""
+        return sum(self.examples.values())
+
+    def add(self, outcomes: Iterable[Mapping[str, Any]]) -> None:
+        """Sum journal lines."""
+        examples, seconds, failed = Counter(self.examples), Counter(self.work_seconds), Counter(self.failed)
+        for line in outcomes:
+            examples[line["kind"]] += line["examples"]
+            seconds[line["kind"]] += line["seconds"]
+            failed.update(line["failed"])
+            for feature, values in line["coverage"].items():
+                table = self.coverage.setdefault(feature, {})
+                for value, count in values.items():
+                    table[value] = table.get(value, 0) + count
+        self.examples, self.work_seconds, self.failed = dict(examples), dict(seconds), dict(failed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON."""
+        cells = self.coverage.get("cell", {})
+        return {
+            "schema": 1,
+            "campaign": self.campaign,
+            "corpus": self.corpus,
+            "gpu": self.gpu,
+            "ok": self.ok,
+            "examples": self.examples,
+            "seconds": round(self.seconds, 3),
+            "work_seconds": {kind: round(value, 3) for kind, value in self.work_seconds.items()},
+            "chunks": dict(zip(("now", "before", "of"), self.chunks, strict=True)),
+            "failed": self.failed,
+            "failures": [
+                {k: entry.document.get(k) for k in ("law", "what", "expected", "predicted", "size")} | {"name": entry.name}
+                for entry in self.failures
+            ],
+            "closed": self.closed,
+            "coverage": {k: dict(sorted(v.items())) for k, v in self.coverage.items() if k != "cell"},
+            "cells": {"of": len(cells), "least": min(cells.values(), default=0), "examples": dict(sorted(cells.items()))},
+            "notes": self.notes,
+        }
+
+    def parts(self) -> list[Any]:
+        """Lines and tables for a terminal."""
+        from warpsim.text import make_table
+
+        shown: list[Any] = []
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in self.examples.items()) or "nothing"
+        now, before, of = self.chunks
+        rate = f", {self.total / self.seconds:,.0f}/s" if self.seconds and not before and self.total else ""
+        resumed = f" ({before} of {of} chunks were done before)" if before else ""
+        shown.append(f"{kinds} in {self.seconds:.1f} s{rate}{resumed}")
+        if self.coverage:
+            table = make_table("feature", "cases")
+            for feature, values in self.coverage.items():
+                if feature != "cell":
+                    table.add_row(feature, "  ".join(f"{value}: {count:,}" for value, count in values.items()))
+            shown.append(table)
+            cells = self.coverage.get("cell", {})
+            if cells:
+                shown.append(f"{len(cells)} cells of op x space x width x mask density x span, {min(cells.values())} to {max(cells.values())} examples each")
+        if self.failures:
+            table = make_table("failure", "size", "expected", "predicted", "what")
+            for entry in self.failures:
+                d = entry.document
+                size = ", ".join(f"{n} {unit}" for unit, n in d.get("size", {}).items())
+                table.add_row(entry.name, size, _figures(d.get("expected")), _figures(d.get("predicted")), str(d.get("what", "")))
+            shown.append(table)
+        shown += [f"closed: {name}" for name in self.closed]
+        shown += self.notes
+        if not self.ok:
+            laws = ", ".join(f"{law}: {count:,}" for law, count in sorted(self.failed.items()))
+            shown.append(f"DISAGREEMENT in {sum(self.failed.values()):,} checks ({laws}); kept in {self.corpus}")
+        else:
+            shown.append("no disagreement")
+        return shown
+
+
+def _figures(values: Any) -> str:
+    return ", ".join(f"{k} {v}" for k, v in values.items()) if isinstance(values, dict) else str(values)

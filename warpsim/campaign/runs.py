@@ -1,0 +1,159 @@
+"""Running a campaign, and replaying a corpus."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from warpsim import workers
+from warpsim.cache import digest
+from warpsim.campaign.cases import Case, Verdicts, case_of, judge_kernels, judge_pattern
+from warpsim.campaign.chunks import Chunk, Settings, plan, work
+from warpsim.campaign.report import LEAST, Report
+from warpsim.corpus import Corpus, Entry, Journal
+from warpsim.errors import InputError
+from warpsim.gpu import Gpu, load_gpu
+from warpsim.grammar import SmallKernel
+
+__all__ = ["Progress", "replay", "run"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a campaign is."""
+
+    done: int
+    of: int
+    examples: int
+    seconds: float
+    failures: int
+
+
+def run(
+    corpus: str | Path,
+    *,
+    patterns: int = 20_000,
+    kernels: int = 1_000,
+    gpu: str = "h200",
+    seed: int = 0,
+    jobs: int = 0,
+    scheduler: str | None = None,
+    limit: float | None = None,
+    watch: Callable[[Progress], None] | None = None,
+) -> Report:
+    """Examine so many patterns and kernels offline, or go on with it; after `limit` seconds begin no further chunk.
+
+    All local cores work (`jobs` processes), or a Dask cluster at `scheduler`. The report is over the whole campaign:
+    the same corpus, seed, sizes and version of warpsim.
+    """
+    if patterns < 0 or kernels < 0 or patterns + kernels == 0:
+        raise InputError(f"a campaign of {patterns} patterns and {kernels} kernels: at least one case is needed")
+    profile = load_gpu(gpu)
+    folder = Corpus(corpus)
+    folder.folder.mkdir(parents=True, exist_ok=True)
+    chunks = plan(patterns, kernels, seed)
+    name = campaign_name(patterns, kernels, seed, profile)
+    before = folder.finished(name)
+    left = [chunk for chunk in chunks if chunk.name not in before]
+    report = Report(name, str(corpus), profile.name)
+    settings = Settings(str(Path(corpus).absolute()), gpu)
+    found = sum(len(line["failures"]) for line in before.values())
+    began = time.monotonic()
+    examined = 0
+    journal = Journal(folder, name)
+    done: dict[str, dict[str, Any]] = {}
+    try:
+        for outcome in _outcomes(left, settings, jobs, scheduler, began, limit, folder, name):
+            line = asdict(outcome)
+            journal.write(line)
+            done[outcome.chunk] = line
+            examined += outcome.examples
+            found += len(outcome.failures)
+            if watch is not None:
+                watch(Progress(len(before) + len(done), len(chunks), examined, time.monotonic() - began, found))
+    finally:
+        journal.close()
+    everything = {**folder.finished(name), **done}
+    report.add(everything.values())
+    report.seconds = time.monotonic() - began
+    report.chunks = (len(done), len(before), len(chunks))
+    names = {failure for line in everything.values() for failure in line["failures"]}
+    report.failures = [entry for entry in folder.entries() if entry.name in names]
+    missing = len(chunks) - len(everything)
+    if missing > 0:
+        report.notes.append(f"{missing} of {len(chunks)} chunks are left: run the same command again to go on")
+    elif patterns >= 20_000:
+        few = {cell: count for cell, count in report.coverage.get("cell", {}).items() if count < LEAST}
+        report.notes += [f"only {count} examples of {cell}" for cell, count in few.items()]
+    return report
+
+
+def campaign_name(patterns: int, kernels: int, seed: int, gpu: Gpu) -> str:
+    """Hash of all that decides a campaign's outcome: sizes, seed, profile, this version of the package."""
+    package = Path(__file__).parent.parent
+    sources = [path.read_bytes() for path in sorted(package.glob("**/*.py"))]
+    return digest(str(patterns), str(kernels), str(seed), repr(gpu), *sources)[:16]
+
+
+def _outcomes(
+    chunks: Sequence[Chunk], settings: Settings, jobs: int, scheduler: str | None, began: float, limit: float | None,
+    folder: Corpus, name: str,
+) -> Any:  # fmt: skip
+    """Outcomes as they come. Work is handed out in portions: for the time limit, and to see what others have done."""
+    portion = 8 * (jobs or workers.cores()) if scheduler is None else 256
+    if limit is None and not (folder.folder / "journal").exists():
+        portion = len(chunks)
+    left = list(chunks)
+    while left and (limit is None or time.monotonic() - began < limit):
+        theirs = folder.finished(name)
+        left = [chunk for chunk in left if chunk.name not in theirs]
+        now, left = left[:portion], left[portion:]
+        tasks = [(chunk, settings) for chunk in now]
+        for _, outcome in workers.as_done(work, tasks, jobs=jobs, scheduler=scheduler):
+            yield outcome
+
+
+def replay(corpus: str | Path, *, gpu: str | None = None, watch: Callable[[Progress], None] | None = None) -> Report:
+    """Judge every failure of a corpus again; those that hold now are `closed`."""
+    folder = Corpus(corpus)
+    if not folder.failures.is_dir():
+        raise InputError(f"corpus '{corpus}': there is no folder '{folder.failures}' of failures")
+    entries = folder.entries()
+    report = Report("replay", str(corpus), gpu or "as recorded")
+    began = time.monotonic()
+    for number, entry in enumerate(entries, 1):
+        verdict = _again(entry, gpu)
+        if verdict is None:
+            report.closed.append(entry.name)
+        else:
+            report.failures.append(Entry(entry.name, {**entry.document, **verdict}))
+            report.failed[entry.law] = report.failed.get(entry.law, 0) + 1
+        if watch is not None:
+            watch(Progress(number, len(entries), number, time.monotonic() - began, len(report.failures)))
+    report.examples = {"failures": len(entries)}
+    report.seconds = time.monotonic() - began
+    return report
+
+
+def _again(entry: Entry, gpu: str | None) -> dict[str, Any] | None:
+    """Expected and predicted figures now, or None where the law holds."""
+    try:
+        case: Case = case_of(entry.document["case"])
+        profile = load_gpu(gpu or entry.document["gpu"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"corpus entry '{entry.name}': not a case ({type(error).__name__}: {error})") from None
+    law = entry.law
+    found: Verdicts
+    if isinstance(case, SmallKernel):
+        found = judge_kernels([case], profile, (law,))[0]
+    else:
+        found = judge_pattern(case, profile, (law,))
+    if law not in found and "is_accepted" not in found:
+        return None
+    wrong = found.get(law) or found["is_accepted"]
+    return {"expected": wrong.expected, "predicted": wrong.predicted, "what": wrong.what}
+
+
