@@ -18,15 +18,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from warpsim.derivation import gpu_facts
 from warpsim.document import at
 from warpsim.errors import InputError, WarpsimError
 from warpsim.expressions import evaluate
+from warpsim.gpu import load_gpu
 from warpsim.recordings import find, measure, recordable, stale
 from warpsim.replayer import device
-from warpsim.result import Result, write_atomically
+from warpsim.result import Result, build_result, write_atomically
 from warpsim.scenario import Scenario, load, make
 
-__all__ = ["Case", "case_folder", "load_cases", "read_recordings", "record_cases", "recorded_cases", "shipped_cases"]
+__all__ = ["Case", "case_folder", "every_case", "load_cases", "read_recordings", "record_cases", "recorded_cases", "shipped_cases", "tuned_cases"]
 
 _KEYS = {"file", "entry", "kind", "tuned", "grid", "block", "dynamic_shared", "opt_in_shared", "state", "arg", "case"}
 
@@ -115,6 +117,30 @@ def shipped_cases(gpu: str = "h200") -> list[Case]:
     return cases
 
 
+def tuned_cases(folder: Path, gpu: str = "h200") -> list[Case]:
+    """Launches of ``kernels/tuned.cu`` with their counters: the model's figures were chosen on these."""
+    path = folder / "recorded" / f"{gpu}-tuned.jsonl"
+    cases = []
+    for text in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+        line = json.loads(text)
+        shape = {k: line[k] for k in ("grid", "block", "dynamic_shared") if k in line} | {"opt_in_shared": True}
+        document = {"schema": 1, "entry": line["entry"], "kernel": "kernels/tuned.cu", "launch": shape, "arg": line["arg"]}
+        measured = build_result(
+            scenario=line["case"], kernel=line["entry"], source="measured", gpu=gpu_facts(load_gpu(gpu)), launch=shape,
+            metrics=line["metrics"], extra={}, recording={"noisy": line.get("noisy", False)},
+        )  # fmt: skip
+        cases.append(Case(line["case"], line["kind"], True, make(document, folder / "cases.toml", line["case"]), measured))
+    return cases
+
+
+def every_case(gpu: str = "h200") -> list[Case]:
+    """All recorded launches: those of the case file, the tuned ones, the shipped scenarios."""
+    folder = case_folder()
+    if folder is None:
+        raise InputError("no cases here: they come with the source")
+    return [*recorded_cases(folder, gpu), *tuned_cases(folder, gpu), *shipped_cases(gpu)]
+
+
 def _joined(case: Case, measured: Result | None, gpu: str) -> Case:
     if measured is None:
         return dataclasses.replace(case, note=f"not recorded on {gpu}")
@@ -151,7 +177,8 @@ def record_cases(
 
 def _line(result: Result) -> str:
     """A recording as small as it can be: what follows from the metrics and the sampled outputs are left out."""
-    recording = {k: v for k, v in result.recording.items() if k != "samples"}
+    large = ("samples", "other_counters", "unavailable")  # .avg, .max, .min of the metrics; properties of the device
+    recording = {k: v for k, v in result.recording.items() if k not in large}
     small = dataclasses.replace(result, derived={}, lines=[], findings=[], recording=recording)
     return json.dumps(small.to_dict(), separators=(",", ":"))
 
