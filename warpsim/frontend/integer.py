@@ -452,8 +452,8 @@ def compare_integers(e: Emitter, i: Instruction, x: Operand, y: Operand, low: Op
     return Value(bits, e.unknown(u, v, less))
 
 
-# Compares by which the compiler's own code for reciprocals, divisions, roots and sines tells extreme arguments, that need a slow
-# path, from ordinary ones: (comparison, constant's bits) -> its value for ordinary arguments.
+# Compares by which the compiler's own code for reciprocals, divisions, roots and sines tells extreme arguments, that
+# need a slow path, from ordinary ones: (comparison, constant's bits) -> its value for ordinary arguments.
 ORDINARY = {
     ("GT", 0x01FFFFFF): 1,  # 1 / x
     ("GT", 0x727FFFFF): 0,  # sqrt(x)

@@ -399,3 +399,24 @@ def r2p(e: Emitter, i: Instruction) -> None:
         if mask.bits.value >> k & 1:
             bit = b.icmp_unsigned("!=", b.and_(x.bits, e.constant(1 << k + shift)), e.constant(0))
             e.result(Operand(kind, k), Value(bit, x.unknown))
+
+
+def qspc(e: Emitter, i: Instruction) -> None:
+    """p: the generic address lies in shared (`.S`), local (`.L`) or global (`.G`) memory, told by its high word."""
+    b = e.builder
+    p, d, address = i.operands[:3]
+    if address.kind != "addr" or address.index is None or d.index != 255:
+        raise e.unsupported("its operands")
+    base = e.read64(address.index)
+    total = b.add(base.bits, e.constant(address.value & (1 << 64) - 1, I64))
+    high = b.trunc(b.lshr(total, e.constant(32, I64)), e.vector(I32))
+    shared, local = (b.icmp_unsigned("==", high, special(e, name).bits) for name in ("SR_SWINHI", "SR_LWINHI"))
+    if "S" in i.modifiers:
+        bits = shared
+    elif "L" in i.modifiers:
+        bits = local
+    elif "G" in i.modifiers:
+        bits = b.not_(b.or_(shared, local))
+    else:
+        raise e.unsupported("its space")
+    e.result(p, Value(bits, base.unknown))
