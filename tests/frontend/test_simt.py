@@ -381,3 +381,10 @@ def test_traces_do_not_depend_on_the_rings_size() -> None:
     assert len({tuple(s) for s in streams}) == 1
     assert headers == [3001] * 4
     assert streams[0][-1] == executor.code.end_block
+
+
+@ARCHS
+def test_divisions_and_roots_of_unknown_values_take_the_ordinary_path(gpu: str) -> None:
+    source = kernel("o[i] = 1.0f / x[i] + sqrtf(x[i + 32]) + x[i] / x[i + 1] + sinf(x[i]); d[i] = 1.0 / y[i] + sqrt(y[i]) + y[i + 1] / y[i + 2];", "float* o, const float* x, double* d, const double* y")
+    run = execute(source, 1, 32, [Buffer("float", 64), Buffer("float", 64), Buffer("double", 64), Buffer("double", 64)], gpu)
+    assert all("ordinary" in note for note in count(run).notes) and count(run).notes

@@ -172,7 +172,7 @@ def count(executor: Executor) -> Counts:
     _touched(executor, counts)
     for k, note in enumerate(executor.notes):
         if note & 2:
-            counts.notes.append(f"an unknown value was assumed to differ from the constant it is compared with at {place_of(program, k)}")
+            counts.notes.append(f"an unknown value was assumed to be ordinary (no sentinel, no slow path of a division or root) at {place_of(program, k)}")
         if note & 1:
             counts.unknowns.append(f"the result of {program.instructions[k].opcode} is not modelled, at {place_of(program, k)}")
     counts.lines = _lines(executor, lines)

@@ -785,7 +785,7 @@ def _shared(context, row, number, a, active, data, unknown):  # type: ignore[no-
     kind = LOAD
     if action == STORES or action == ASYNC:
         kind = STORE
-    elif atomic:
+    elif atomic and op[O_ATOMIC] != ATOM_POPC_INC:  # ATOMS.POPC.INC counts the lanes on one word at once, as a load broadcasts
         kind = SHARED_ATOMIC
     elif matrix:
         kind = LDMATRIX_X1 if op[O_REGISTERS] == 1 else (LDMATRIX_X2 if op[O_REGISTERS] == 2 else LDMATRIX_X4)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Executor"]
 
-BUDGET = 1 << 31  # warp instructions a warp may execute before the kernel counts as endless
+BUDGET = 1 << 24  # warp instructions a warp may execute before the kernel counts as endless
 GLOBALS_ADDRESS = 0x7E00_0000_0000  # of __device__ variables
 SHARED_WINDOW, LOCAL_WINDOW = 0x10000, 0x10001  # high words of generic addresses
 _RUN = 5  # status of a warp that can run, beside those of `blocks`
