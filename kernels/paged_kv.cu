@@ -58,9 +58,12 @@ __global__ void kv_token(const float4* __restrict__ cache, const int* __restrict
   long long page = table[token / PAGE];
   const float4* vectors = cache + (page * PAGE + token % PAGE) * TOKEN_VECTORS;
   float sum = 0.0f;
-  for (int i = lane; i < TOKEN_VECTORS; i += 32) {
-    float4 value = vectors[i];
-    sum += total(value);
+#pragma unroll
+  for (int i = 0; i < TOKEN_VECTORS; i += 32) {
+    if (i + lane < TOKEN_VECTORS) {
+      float4 value = vectors[i + lane];
+      sum += total(value);
+    }
   }
   sum = warp_sum(sum);
   if (lane == 0) out[token] = sum;

@@ -47,7 +47,7 @@ def test_16_bytes_a_lane_cost_2_2_4(page: int) -> None:
 def test_a_whole_token_by_a_warp_costs_nothing_extra(page: int) -> None:
     result = run("kv_token", page=page)
     tokens = result.params["tokens"]
-    l1, l2, dram = ratios(result, "value = vectors[i]", TOKEN * tokens, 4 * tokens // page)
+    l1, l2, dram = ratios(result, "value = vectors[i + lane]", TOKEN * tokens, 4 * tokens // page)
     assert round(l1, 2) == 1.06
     assert l2 == pytest.approx(1.00, abs=0.01)
     assert dram == pytest.approx(1.00, abs=0.01)
@@ -87,7 +87,7 @@ def test_paging_wastes_no_bytes_at_any_page_size(page: int) -> None:
     token = np.arange(tokens)
     start = (table[token // page] * page + token % page) * TOKEN
     first = (start + 511) // SECTOR - start // SECTOR + 1
-    assert line(whole, "value = vectors[i]")[LD] == first.sum() + tokens  # the last 16 bytes never cross a sector
+    assert line(whole, "value = vectors[i + lane]")[LD] == first.sum() + tokens  # the last 16 bytes never cross a sector
 
 
 @pytest.mark.parametrize("page", [16, 128])
