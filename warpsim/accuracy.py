@@ -13,7 +13,7 @@ import json
 import multiprocessing
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache
@@ -24,9 +24,11 @@ import numpy as np
 
 from warpsim.cache import digest
 from warpsim.cases import Case, every_case
-from warpsim.errors import InputError, WarpsimError
+from warpsim.errors import WarpsimError
 from warpsim.gpu import load_gpu
 from warpsim.metrics import METRICS, global_requests, global_sectors, shared_wavefronts
+from warpsim.result import write_atomically
+from warpsim.uncertainty import expected, intervals, limiter_class
 
 if TYPE_CHECKING:
     from warpsim.gpu import Gpu
@@ -48,6 +50,7 @@ class Row:
     name: str
     kind: str
     tuned: bool
+    gpu: str
     model: str
     measured: Mapping[str, float]
     predicted: Mapping[str, float]
@@ -79,7 +82,7 @@ class Row:
     def shared_bound(self) -> bool:
         """Whether the measurement shows a shared-memory wavefront on most cycles of an SM."""
         wavefronts = sum(self.measured.get(shared_wavefronts(op), 0) for op in ("ld", "st"))
-        return wavefronts / 132 > SHARED_BOUND * self.measured["sm__cycles_elapsed.max"]
+        return wavefronts / load_gpu(self.gpu).sm.count > SHARED_BOUND * self.measured["sm__cycles_elapsed.max"]
 
     @property
     def unequal(self) -> list[str]:
@@ -115,7 +118,7 @@ def predict(case: Case, gpu: Gpu | None = None) -> Row:
     recorded = case.measured
     assert recorded is not None
     began = time.process_time()
-    common = (case.name, case.kind, case.tuned, fingerprint(), recorded.metrics)
+    common = (case.name, case.kind, case.tuned, recorded.gpu, fingerprint(), recorded.metrics)
     noisy = bool(recorded.recording.get("noisy"))
     try:
         addresses = {b["name"]: b["address"] for b in recorded.buffers if b.get("address")}
@@ -142,10 +145,12 @@ def run(cases: Sequence[Case], *, jobs: int = 1, gpu: Gpu | None = None) -> Iter
             yield done.result()
 
 
-def requests(case: Case) -> float:
-    """Global requests of a case, what its simulation costs."""
+def cost(case: Case) -> float:
+    """What its simulation costs, in warp instructions: a request costs as much as some ten."""
     assert case.measured is not None
-    return sum(case.measured.metrics.get(global_requests(op), 0) for op in ("ld", "st", "atom", "red"))
+    metrics = case.measured.metrics
+    asked = sum(metrics.get(global_requests(op), 0) for op in ("ld", "st", "atom", "red"))
+    return metrics["smsp__inst_executed.sum"] + 10 * asked
 
 
 # -- the table ------------------------------------------------------------------------------------------------------
@@ -192,11 +197,19 @@ def table(rows: Sequence[Row]) -> dict[str, Any]:
         "cases": len(rows),
         "figures": {name: spread(errors) for name, errors in figures.items()},
         "kinds": {k: spread([r.time_error for r in long if r.kind == k]) for k in kinds},
+        "inside": _inside(good),
         "worst": [{"name": r.name, "us": r.ns / 1e3, "error": r.time_error, "busy": dict(r.busy)} for r in worst],
         "unequal": {r.name: r.unequal for r in good if r.unequal},
         "noisy": [r.name for r in good if r.noisy],
         "failed": {r.name: r.error for r in rows if r.error},
     }
+
+
+def _inside(rows: Sequence[Row]) -> float | None:
+    """Percent of launches whose measured time lies in the interval that the prediction states."""
+    stated = [(r, expected(r.gpu, r.busy, r.predicted[TIME])) for r in rows]
+    known = [abs(r.ns / r.predicted[TIME] - 1) <= e[TIME]["relative"] for r, e in stated if e]
+    return 100 * sum(known) / len(known) if known else None
 
 
 def lines(title: str, content: Mapping[str, Any]) -> Iterator[str]:
@@ -207,6 +220,8 @@ def lines(title: str, content: Mapping[str, Any]) -> Iterator[str]:
     for name, s in [*content["figures"].items(), *((f"time, {k} (%)", v) for k, v in content["kinds"].items())]:
         if s["cases"]:
             yield f"  {name:44s}{s['cases']:10d}" + "".join(f"{s[c]:10.2f}" for c in columns[1:])
+    if content["inside"] is not None:
+        yield f"  {content['inside']:.0f} % of the times lie in the interval stated with them"
     yield "  the worst:"
     for w in content["worst"]:
         busy = ", ".join(f"{k} {v:.0%}" for k, v in sorted(w["busy"].items(), key=lambda x: -x[1])[:3])
@@ -224,7 +239,9 @@ def case_line(r: Row) -> str:
     if r.error:
         return f"{r.name:36s} {r.kind:24s} failed: {r.error}"
     busy = " ".join(f"{k} {v:.0%}," for k, v in sorted(r.busy.items(), key=lambda x: -x[1])[:4]).rstrip(",")
-    hits = " ".join(f"{n} {hit_rate(r.predicted, p):5.1f}/{hit_rate(r.measured, p):5.1f}" for n, p in (("L1", L1), ("L2", L2)))
+    hits = " ".join(
+        f"{n} {hit_rate(r.predicted, p):5.1f}/{hit_rate(r.measured, p):5.1f}" for n, p in (("L1", L1), ("L2", L2))
+    )
     return (
         f"{r.name:36s} {r.kind:24s} {'tuned' if r.tuned else '':5s} {r.ns / 1e3:9.1f} {r.predicted[TIME] / 1e3:9.1f} us"
         f" {r.time_error:+7.1f} %  {hits}  rd {r.ratio(READS):6.3f} wr {r.ratio(WRITES):6.3f}"
@@ -238,16 +255,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--gpu", default="h200", help="whose recordings (default: h200)")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes")
     parser.add_argument("--only", metavar="TEXT", help="only cases with TEXT in their name or kind")
-    parser.add_argument("--requests", type=float, metavar="N", help="only cases of at most N global requests")
-    parser.add_argument("--resume", type=Path, metavar="FILE", help="keep rows in FILE; those the same model wrote stay")
+    parser.add_argument("--untuned", action="store_true", help="only untuned cases")
+    parser.add_argument("--cost", type=float, metavar="N", help="only cases of at most N warp instructions or so")
+    parser.add_argument("--resume", type=Path, metavar="FILE", help="keep rows in FILE; what this model wrote stays")
     parser.add_argument("--json", action="store_true", help="the table as JSON")
     parser.add_argument("--cases", action="store_true", help="a line for each case too")
+    parser.add_argument("--intervals", action="store_true", help="write the errors to expect to gpus/GPU.errors.json")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="parity plot (.png, .svg, .pdf)")
     given = parser.parse_args(arguments)
     try:
         rows = _rows(given)
         if given.plot is not None:
             _plot(rows, given.plot, given.gpu)
+        if given.intervals:
+            path = Path(__file__).parent / "gpus" / f"{given.gpu}.errors.json"
+            write_atomically(path, json.dumps(intervals(_errors(rows)), indent=1) + "\n")
     except WarpsimError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_status
@@ -271,11 +293,13 @@ def _rows(given: argparse.Namespace) -> list[Row]:
     for case in every_case(given.gpu):
         if given.only and given.only not in case.name and given.only not in case.kind:
             continue
+        if given.untuned and case.tuned:
+            continue
         if case.measured is None or case.note:
             print(f"left out: {case.name}: {case.note}", file=sys.stderr)
-        elif given.requests is None or requests(case) <= given.requests:
+        elif given.cost is None or cost(case) <= given.cost:
             chosen.append(case)
-    chosen.sort(key=requests)
+    chosen.sort(key=cost)
     have: dict[str, Row] = {}
     if given.resume is not None and given.resume.exists():
         kept = (Row(**json.loads(line)) for line in given.resume.read_text(encoding="utf-8").splitlines() if line)
@@ -290,6 +314,29 @@ def _rows(given: argparse.Namespace) -> list[Row]:
                 file.write(json.dumps(dataclasses.asdict(row), separators=(",", ":")) + "\n")
         print(case_line(row), file=sys.stderr, flush=True)
     return rows
+
+
+def _errors(rows: Sequence[Row]) -> dict[str, list[float]]:
+    """Relative time errors of the untuned launches by class."""
+    errors: dict[str, list[float]] = {}
+    for r in rows:
+        if not r.tuned and not r.error:
+            kind = limiter_class(r.busy, r.predicted[TIME])
+            errors.setdefault(kind, []).append(r.measured[TIME] / r.predicted[TIME] - 1)
+    return errors
+
+
+def _plot(rows: Sequence[Row], path: Path, gpu: str) -> None:
+    """Predicted against measured time and DRAM bytes."""
+    from warpsim.comparison import Comparison
+    from warpsim.comparison import Row as Pair
+    from warpsim.parity import save_parity
+
+    def pair(row: Row, name: str) -> Pair:
+        return Pair(name, METRICS[name].unit, row.predicted[name], row.measured[name], None, "", "info")
+
+    good = [r for r in rows if not r.error]
+    save_parity([Comparison(r.name, gpu, {}, tuple(pair(r, n) for n in (TIME, READS, WRITES))) for r in good], path)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,10 @@ from warpsim.replayer import device
 from warpsim.result import Result, build_result, write_atomically
 from warpsim.scenario import Scenario, load, make
 
-__all__ = ["Case", "case_folder", "every_case", "load_cases", "read_recordings", "record_cases", "recorded_cases", "shipped_cases", "tuned_cases"]
+__all__ = [
+    "Case", "case_folder", "every_case", "load_cases", "read_recordings", "record_cases", "recorded_cases",
+    "shipped_cases", "tuned_cases",
+]  # fmt: skip
 
 _KEYS = {"file", "entry", "kind", "tuned", "grid", "block", "dynamic_shared", "opt_in_shared", "state", "arg", "case"}
 
@@ -124,12 +127,14 @@ def tuned_cases(folder: Path, gpu: str = "h200") -> list[Case]:
     for text in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
         line = json.loads(text)
         shape = {k: line[k] for k in ("grid", "block", "dynamic_shared") if k in line} | {"opt_in_shared": True}
-        document = {"schema": 1, "entry": line["entry"], "kernel": "kernels/tuned.cu", "launch": shape, "arg": line["arg"]}
+        document = {"schema": 1, "entry": line["entry"], "kernel": "kernels/tuned.cu"}
+        document |= {"launch": shape, "arg": line["arg"]}
         measured = build_result(
             scenario=line["case"], kernel=line["entry"], source="measured", gpu=gpu_facts(load_gpu(gpu)), launch=shape,
             metrics=line["metrics"], extra={}, recording={"noisy": line.get("noisy", False)},
         )  # fmt: skip
-        cases.append(Case(line["case"], line["kind"], True, make(document, folder / "cases.toml", line["case"]), measured))
+        scenario = make(document, folder / "cases.toml", line["case"])
+        cases.append(Case(line["case"], line["kind"], True, scenario, measured))
     return cases
 
 
