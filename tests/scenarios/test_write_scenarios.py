@@ -29,7 +29,7 @@ def test_random_scatter() -> None:
 
 
 def test_words_of_one_line_from_several_ctas_merge_in_l2_and_padded_words_cost_sectors() -> None:
-    together, padded = run("write_shared_lines"), run("write_padded_lines")
+    together, padded = (run(f"write_{how}_lines", ctas=131072) for how in ("shared", "padded"))
     ctas = together.params["ctas"]
     for result in (together, padded):
         assert result.metrics[global_sectors("st")] == result.metrics[WRITTEN] == ctas
