@@ -126,6 +126,7 @@ class DRAM:
     far_latency: int  # beyond it, when the SM is on the other side
     piece_bytes: int  # consecutive bytes on one row of a channel
     activation_ns: float  # channel time that a row activation takes at least
+    row_ns: float  # channel time lost when the row changes
     open_pieces: int  # pieces a channel keeps open
     clump_bytes: int  # consecutive bytes that go to one channel
     drain_interval: int  # SM cycles after which waiting writes are drained

@@ -51,7 +51,7 @@ NAMES = (
     "store_wavefronts miss_wavefronts fill_wavefronts shared_latency l1_capacity mask0 mask1 request_ticks store_ticks "
     "return_ticks request_latency response_latency warp_start partitions slices clump_lines sets ways dirty_ways near_copies "
     "slice_sector_ticks slice_request_ticks partial_ticks atomic_ticks hop_ticks fetch partial_sectors channels "
-    "dram_sector_ticks activation_ticks open_pieces piece_lines drain_ticks drain_interval_ticks turnaround_ticks "
+    "dram_sector_ticks activation_ticks row_ticks open_pieces piece_lines drain_ticks drain_interval_ticks turnaround_ticks "
     "write_queue_ticks dram_latency_ticks far_ticks"
 )
 PARAMETERS = np.dtype([(name, np.int64) for name in NAMES.split()])
@@ -163,7 +163,7 @@ class Machine:
             partial_ticks=_ticks(g.l2.partial_write_cycles * slow), atomic_ticks=_ticks(g.l2.atomic_cycles * slow),
             hop_ticks=_ticks(g.l2.hop_latency), fetch=g.l2.fetch_bytes // g.l1.sector_bytes,
             partial_sectors=g.l2.partial_sectors, channels=g.dram.channels, dram_sector_ticks=_ticks(sector_ns * ns),
-            activation_ticks=_ticks(g.dram.activation_ns * ns), open_pieces=g.dram.open_pieces,
+            activation_ticks=_ticks(g.dram.activation_ns * ns), row_ticks=_ticks(g.dram.row_ns * ns), open_pieces=g.dram.open_pieces,
             piece_lines=g.dram.piece_bytes // g.l1.line_bytes, drain_ticks=_ticks(g.dram.drain_cycles),
             drain_interval_ticks=_ticks(g.dram.drain_interval), turnaround_ticks=_ticks(g.dram.turnaround),
             write_queue_ticks=_ticks(g.dram.write_queue), dram_latency_ticks=_ticks(g.dram.latency),

@@ -1,8 +1,8 @@
 # mypy: disallow-untyped-defs=False, disallow-untyped-calls=False, disallow-untyped-decorators=False
 """DRAM channels: reads in order of arrival, writes gathered and drained in batches, a limit on row activations.
 
-A piece (consecutive bytes on one row of a channel) that is not among those open costs an activation: the channel starts
-at most one in `activation_ns`. A drain costs a turnaround. The latency of a read has a part that is fixed and an
+A read of a piece (consecutive bytes on one row of a channel) that is not among those open costs an activation, as does
+every write-back and fill: the channel starts at most one in `activation_ns`. A drain costs a turnaround. The latency of a read has a part that is fixed and an
 exponential part drawn from a hash of its piece.
 """
 
@@ -36,11 +36,12 @@ def opened(open_piece, pieces, channel, piece):
 
 @compiled
 def drain(ch, start, turnaround):
-    """Write what waits, from `start` on."""
-    ch.free = start + ch.backlog + turnaround
+    """Write what waits, from `start` on: the turnaround hides behind activations if these take longer than the data."""
+    ch.free = start + max(ch.backlog + turnaround, ch.rows)
     ch.busy += ch.backlog
     ch.turning += turnaround
     ch.backlog = 0
+    ch.rows = 0
     ch.drained = ch.free
 
 
@@ -61,19 +62,22 @@ def advance(m, begin, end):
         data = n * p.dram_sector_ticks
         piece = c.line // p.piece_lines
         t = c.time
-        closed = not opened(open_piece, p.open_pieces, channel, piece)
+        # Write-backs and fills come one line at a time, by age: each opens its row.
+        closed = c.kind != READ_LINE or not opened(open_piece, p.open_pieces, channel, piece)
         total.activations += closed
         if c.kind == WRITE_LINE:
             total.dram_written += n
-            ch.backlog += max(data, p.activation_ticks) if closed else data
+            ch.backlog += data + p.row_ticks
+            ch.rows += p.activation_ticks
             continue
         total.dram_read += n
-        if ch.backlog > 0 and (ch.backlog >= p.drain_ticks or t - ch.drained >= p.drain_interval_ticks):
+        if ch.backlog > 0 and (max(ch.backlog, ch.rows) >= p.drain_ticks or t - ch.drained >= p.drain_interval_ticks):
             drain(ch, max(ch.free, t), p.turnaround_ticks)
         start = max(t, ch.free)
         if closed:
             start = max(start, ch.active)
             ch.active = start + p.activation_ticks
+            data += p.row_ticks
         ch.free = start + data
         ch.busy += data
         if c.kind == READ_LINE:
@@ -91,5 +95,5 @@ def advance(m, begin, end):
     for channel in range(p.channels):
         ch = channels[channel]
         start = max(ch.free, begin << TICK_BITS)
-        if ch.backlog >= p.drain_ticks and start < end << TICK_BITS:
+        if max(ch.backlog, ch.rows) >= p.drain_ticks and start < end << TICK_BITS:
             drain(ch, start, p.turnaround_ticks)

@@ -408,7 +408,7 @@ def advance(m, begin, end):
                 late = 0
                 if p.write_queue_ticks > 0:
                     channel = channels[slice_ * p.channels // p.slices]
-                    late = max(0, channel.free + channel.backlog - through - p.write_queue_ticks)
+                    late = max(0, channel.free + max(channel.backlog, channel.rows) - through - p.write_queue_ticks)
                 finish(p, sms, messages, responses, times, counts, buckets, i, through + hop + late, now)
                 continue
             if entry < 0:

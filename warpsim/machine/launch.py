@@ -31,7 +31,7 @@ def start(m, slots, times):
             w.end = 0
             w.phase = GAP
             w.state = RUNNING
-            w.started = first
+            w.started = times[k]
             w.group_head = 0
             w.group_tail = 0
             w.group_time = 0

@@ -192,7 +192,8 @@ CHANNEL = np.dtype(
     [
         ("free", np.int64),  # ticks
         ("active", np.int64),  # from when a row may be activated
-        ("backlog", np.int64),  # ticks of writes that wait
+        ("backlog", np.int64),  # ticks of writes that wait: data, and row activations
+        ("rows", np.int64),
         ("drained", np.int64),
         ("busy", np.int64),
         ("turning", np.int64),
