@@ -98,15 +98,11 @@ class Code:
 
 
 def fp_kind(instruction: Instruction) -> str | None:
-    """`fadd` ... `hfma` where Nsight counts the instruction's threads as floating-point operations."""
-    kind = _FP.get(instruction.opcode)
-    if kind and instruction.opcode.startswith("H"):
-        if "F32" in instruction.modifiers and instruction.opcode == "HADD2":
-            return None  # a conversion
-        sources = [o for o in instruction.operands[1:] if o.kind != "imm"]
-        if all(o.kind == "reg" and o.index == RZ for o in sources):
-            return None  # a move
-    return kind
+    """`fadd` ... `hfma` where Nsight counts the instruction's threads as floating-point operations.
+
+    An HFMA2 that only moves a constant and an HADD2.F32 that only converts are counted too (H200).
+    """
+    return _FP.get(instruction.opcode)
 
 
 def _width(i: Instruction) -> tuple[int, bool]:

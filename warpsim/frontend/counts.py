@@ -23,7 +23,7 @@ __all__ = ["Counts", "count", "thread_instructions"]
 _GLOBAL = {"LDG": "ld", "LD": "ld", "STG": "st", "ST": "st", "ATOMG": "atom", "ATOM": "atom", "RED": "red", "REDG": "red"}
 _SHARED = {"LDS": "ld", "LDSM": "ld", "STS": "st", "ATOMS": "atom"}
 _LOCAL = {"LDL": "ld", "STL": "st"}
-_LSU = {*_GLOBAL, *_SHARED, *_LOCAL, "LDGSTS", "SHFL"}
+_LSU = {*_GLOBAL, *_SHARED, *_LOCAL, "LDGSTS", "SHFL", "S2R"}
 _OTHER_FP = {"FMNMX", "FMNMX3", "FSETP", "FSET", "FSEL", "MUFU", "FRND", "FCHK", "F2F", "F2I", "I2F", "I2FP", "DSETP", "DMNMX", "HSETP2", "HMNMX2"}
 _DATA_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared"
 _WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
@@ -96,9 +96,9 @@ def _instruction_metrics(executor: Executor, i: Instruction, executed: int, lane
         put(f"{_DATA_CONFLICTS}.sum", s[mem.S_CONFLICTS])
         put("l1tex__data_pipe_lsu_wavefronts.sum", s[mem.S_DATA_WAVEFRONTS])
         if i.opcode == "LDSM":
-            put("smsp__inst_executed_op_ldsm.sum", executed)
+            put("smsp__inst_executed_op_ldsm.sum", s[mem.S_REQUESTS])
         elif op in ("ld", "st"):
-            put(f"smsp__sass_inst_executed_op_shared_{op}.sum", executed)
+            put(f"smsp__sass_inst_executed_op_shared_{op}.sum", s[mem.S_REQUESTS])  # with an active lane
     elif i.opcode in _LOCAL:
         op = _LOCAL[i.opcode]
         put(f"l1tex__t_requests_pipe_lsu_mem_local_op_{op}.sum", s[mem.S_REQUESTS])

@@ -72,8 +72,10 @@ def explain(executor: Executor) -> KernelError:
         )
     if kind == mem.DIVERGENT_BARRIER:
         return KernelError(f"{kernel}: divergent barrier: {thread} does not take part in __syncthreads at {where}")
+    if kind == mem.BUDGET and extra:
+        return KernelError(f"{kernel}: endless loop: a warp is in a state it has been in before, at {where}, {thread}")
     if kind == mem.BUDGET:
-        return KernelError(f"{kernel}: a warp ran {int(executor.context[-1])} instructions and has not finished, at {where}, {thread}: an endless loop?")
+        return KernelError(f"{kernel}: a warp ran {executor.budget} instructions and has not finished, at {where}, {thread}: an endless loop?")
     if kind == mem.DEADLOCK:
         if extra:
             return KernelError(f"{kernel}: deadlock: {thread} waits at a barrier that other warps of its CTA never reach")

@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Executor"]
 
-BUDGET = 1 << 24  # warp instructions a warp may execute before the kernel counts as endless
+BUDGET = 1 << 22  # warp instructions a warp may execute before the kernel counts as endless
 GLOBALS_ADDRESS = 0x7E00_0000_0000  # of __device__ variables
 SHARED_WINDOW, LOCAL_WINDOW = 0x10000, 0x10001  # high words of generic addresses
 _RUN = 5  # status of a warp that can run, beside those of `blocks`
 
 # Context words of the slots' own, after those of `memory`.
-_SLOT_CTA, _STATUS, _DONE, _ARRIVALS, _ENTRY, _END_BLOCK, _GRID, _BLOCK_THREADS, _CTAID, _UNKNOWN_FROM, _UNKNOWN_WORDS, _BUDGET = range(
-    mem.C_SIZE, mem.C_SIZE + 12
+_SLOT_CTA, _STATUS, _DONE, _ARRIVALS, _ENTRY, _END_BLOCK, _GRID, _BLOCK_THREADS, _CTAID, _UNKNOWN_FROM, _UNKNOWN_WORDS, _BUDGET, _SPIN, _FIRSTS = range(
+    mem.C_SIZE, mem.C_SIZE + 14
 )
-_SIZE = mem.C_SIZE + 12
+_SIZE = mem.C_SIZE + 14
 
 
 @intrinsic
@@ -107,6 +107,8 @@ def _begin(c, cta, slot):  # type: ignore[no-untyped-def]
             read[k] = 0
             hidden[k] = 0
     mem.i64(c[mem.C_EPOCH])[slot] = 1
+    for w in range(warps):
+        mem.i64(c[_SPIN] + (slot * warps + w) * 32)[0] = -1
     arrivals = mem.i64(c[_ARRIVALS])
     for k in range(16):
         arrivals[slot * 16 + k] = 0
@@ -155,6 +157,29 @@ def _release(c, slot):  # type: ignore[no-untyped-def]
 
 
 @njit
+def _spins(c, row):  # type: ignore[no-untyped-def]
+    """Whether a warp has come back to a state it was in, with no memory access since: it will never leave its loop.
+
+    Called when its rings are full. Brent's method: a state is kept, and replaced after 1, 2, 4, 8 ... calls.
+    """
+    spin = mem.i64(c[_SPIN] + row * 32)
+    accesses = mem.i64(c[mem.C_WORD_TAIL])[row]
+    words = mem.i64(c[mem.C_STATE] + row * c[mem.C_STATE_STRIDE])
+    state = np.uint64(accesses)
+    for k in range(c[mem.C_STATE_STRIDE] // 8):
+        if k != dv.BUDGET_WORD // 2:
+            state = (state ^ np.uint64(words[k])) * np.uint64(0x9E3779B97F4A7C15)
+            state ^= state >> np.uint64(31)
+    if spin[0] == accesses and np.uint64(spin[1]) == state:
+        return True
+    spin[2] += 1
+    if spin[0] != accesses or spin[2] >= spin[3]:
+        spin[3] = 1 if spin[0] != accesses else 2 * spin[3]
+        spin[0], spin[1], spin[2] = accesses, np.int64(state), 0
+    return False
+
+
+@njit
 def _advance(context, slot):  # type: ignore[no-untyped-def]
     """Run the CTA in a slot until it is done or its rings are full; 0, or 1 for an error."""
     c = carray(mem._pointer(context), _SIZE, np.int64)
@@ -181,6 +206,9 @@ def _advance(context, slot):  # type: ignore[no-untyped-def]
                     mem.i64(c[_ARRIVALS])[slot * 16 + s[dv.BAR_ID]] += 1
                     mem.i64(c[mem.C_EPOCH])[slot] += 1
                     result = _RUN
+                if result == blocks.FULL and _spins(c, row):
+                    s = mem.i32(c[mem.C_STATE] + row * c[mem.C_STATE_STRIDE])
+                    return mem.fail(context, mem.BUDGET, mem.i32(c[_FIRSTS])[s[dv.PC]], 0, 0, row, 1)
                 status[row] = result
         if not _release(c, slot):
             break
@@ -243,6 +271,7 @@ class Executor:
         self.launch = launch
         self.program = program
         self.gpu = gpu
+        self.budget = budget
         threads = launch.threads
         self._check_launch()
         self.ctas = launch.ctas
@@ -287,6 +316,7 @@ class Executor:
         c[mem.C_LOCAL_BYTES] = self._local
         c[_ENTRY], c[_END_BLOCK], c[_BUDGET] = entry, self.code.end_block, budget
         c[_BLOCK_THREADS] = threads
+        self._point(_FIRSTS, np.array([first for first, _ in self.code.blocks], np.int32))
         self._point(_GRID, np.array(launch.grid, np.int64))
         layout = self.code.layout
         c[mem.C_STATE_STRIDE] = layout.size
@@ -454,6 +484,7 @@ class Executor:
         self.slot_cta = self._array(slots, _SLOT_CTA)
         self._array(rows, _STATUS)
         self._array(slots * 16, _ARRIVALS)
+        self._array(rows * 4, _SPIN)
         self._special(rows)
 
     def _special(self, rows: int) -> None:
