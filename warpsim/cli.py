@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from warpsim import __version__, charts, crosscheck
+from warpsim import __version__, charts, crosscheck, hunting
 from warpsim.errors import InputError, KernelError, WarpsimError
 from warpsim.options import (
     exact_option,
@@ -260,11 +260,12 @@ def diff(
 @exact_option
 @click.option("--metric", "wanted", metavar="METRIC", multiple=True, help="One more column of the table; repeatable.")
 @click.option("--jobs", type=click.IntRange(min=0), default=0, help="Processes; 0, the default, means one a core.")
+@click.option("--scheduler", metavar="ADDRESS", help="Work on this Dask cluster (tcp://host:8786).")
 @format_option("text", "csv", "json")
 @output_option
 def sweep(
     target: str, assignments: Sequence[str], gpu: str | None, exact: bool | None, wanted: Sequence[str], jobs: int,
-    form: str, output: str | None,
+    scheduler: str | None, form: str, output: str | None,
 ) -> None:  # fmt: skip
     """Run a scenario over a grid of parameter values, on all cores.
 
@@ -282,7 +283,7 @@ def sweep(
         axes[name.strip()] = sweeping.values(given)
     points = sweeping.grid(axes)
     _scenario(target, {})
-    results = list(sweeping.sweep(Point(target, gpu, exact), points, jobs))
+    results = list(sweeping.sweep(Point(target, gpu, exact), points, jobs, scheduler))
     if form == "json":
         write(json.dumps([r.to_dict() for r in results], indent=1) + "\n", output)
     elif form == "csv":
@@ -391,7 +392,7 @@ def _cell(value: Any) -> str:
     return " x ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-for _command in (charts.plot, crosscheck.compare, crosscheck.record, crosscheck.calibrate):
+for _command in (charts.plot, crosscheck.compare, crosscheck.record, crosscheck.calibrate, hunting.campaign):
     command.add_command(_command)
 
 

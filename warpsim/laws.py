@@ -41,6 +41,7 @@ class Disagreement(AssertionError):
         self.expected = {k: v for k, v in expected.items() if predicted.get(k) != v}
         self.predicted = {k: predicted.get(k) for k in self.expected}
         self.what = what
+        self.at: Mapping[str, int] = {}  # addresses of buffers, where the case lay on a GPU
         super().__init__(f"{what}: expected {self.expected}, predicted {self.predicted}")
 
 

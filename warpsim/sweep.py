@@ -5,16 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-import multiprocessing
-import os
-import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from typing import Any
 
 from warpsim.errors import InputError, WarpsimError
 from warpsim.expressions import evaluate
 from warpsim.result import Result
+from warpsim.workers import in_order
 
 __all__ = ["COLUMNS", "as_csv", "as_table", "figure", "grid", "sweep", "values"]
 
@@ -72,22 +70,16 @@ def grid(axes: Mapping[str, Sequence[Number]]) -> list[dict[str, Number]]:
 
 
 def sweep(
-    run: Callable[[dict[str, Number]], Result], points: Sequence[dict[str, Number]], jobs: int = 0
+    run: Callable[[dict[str, Number]], Result],
+    points: Sequence[dict[str, Number]],
+    jobs: int = 0,
+    scheduler: str | None = None,
 ) -> Iterator[Result]:
-    """Results of `run(point)` in the order of the points; `jobs` processes (0: a core each) need a picklable `run`."""
-    workers = min(jobs or len(os.sched_getaffinity(0)), len(points))
-    if workers <= 1:
-        for point in points:
-            yield _named(run, point)
-        return
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_ignore_interrupts)
-    try:
-        futures = [pool.submit(_named, run, point) for point in points]
-        for future in futures:
-            yield future.result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    """Results of `run(point)` in the order of the points, on `jobs` processes (0: a core each) or a Dask cluster.
+
+    More than one process needs a picklable `run`.
+    """
+    yield from in_order(partial(_named, run), points, jobs=jobs, scheduler=scheduler)
 
 
 def as_csv(results: Sequence[Result]) -> str:
@@ -137,10 +129,6 @@ def figure(result: Result, path: str) -> Any:
     for key in rest.split("."):
         tree = tree.get(key) if isinstance(tree, dict) else None
     return tree
-
-
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops the pool
 
 
 def _number(text: str, whole: str) -> Number:

@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +33,7 @@ from warpsim.gpu import Gpu, load_gpu
 from warpsim.laws import Disagreement
 from warpsim.patterntable import CELLS
 
-__all__ = ["Chunk", "Outcome", "Settings", "cells", "plan", "record", "work"]
+__all__ = ["Chunk", "Outcome", "Settings", "cells", "plan", "record", "scratch_cache", "work"]
 
 PATTERNS, KERNELS = 25, 20
 """Cases of a chunk."""
@@ -120,7 +121,7 @@ def work(task: tuple[Chunk, Settings]) -> Outcome:
     chunk, settings = task
     began = time.monotonic()
     gpu = load_gpu(settings.gpu)
-    with _scratch_cache(chunk):
+    with scratch_cache(chunk.kind == "kernels"):
         cases = draw(chunk.strategy(), chunk.count, chunk.seed)
         verdicts = _judge(cases, chunk, gpu)
         failed: Counter[str] = Counter(law for found in verdicts for law in found)
@@ -175,6 +176,7 @@ def record(
         "what": wrong.what,
         "expected": wrong.expected,
         "predicted": wrong.predicted,
+        "at": dict(wrong.at),
         "size": size_of(case),
         "shrunk": shrunk,
         "found_by": None if chunk is None else {"chunk": chunk.name, "seed": chunk.seed},
@@ -183,24 +185,21 @@ def record(
     return corpus.add(law, scenario_of(case, gpu, f"{law}: {wrong.what}"[:200]), document)
 
 
-class _scratch_cache:  # noqa: N801 - a context manager
-    """Compiled code of generated kernels goes where it can be thrown away; the package's own stays in the cache."""
+@contextmanager
+def scratch_cache(wanted: bool) -> Iterator[None]:
+    """Compiled code of generated kernels goes where it is thrown away; the package's own stays in the user's cache."""
+    if not wanted:
+        yield
+        return
+    import warpsim.simulator  # noqa: F401  (its compiled functions take their cache directory when imported)
 
-    def __init__(self, chunk: Chunk) -> None:
-        self.wanted = chunk.kind == "kernels"
-
-    def __enter__(self) -> None:
-        if self.wanted:
-            import warpsim.simulator  # noqa: F401  (its compiled functions take their cache directory when imported)
-
-            self.before = os.environ.get("WARPSIM_CACHE_DIR")
-            self.folder = tempfile.TemporaryDirectory(prefix="warpsim-campaign-", ignore_cleanup_errors=True)
-            os.environ["WARPSIM_CACHE_DIR"] = self.folder.name
-
-    def __exit__(self, *_: object) -> None:
-        if self.wanted:
-            if self.before is None:
+    before = os.environ.get("WARPSIM_CACHE_DIR")
+    with tempfile.TemporaryDirectory(prefix="warpsim-campaign-", ignore_cleanup_errors=True) as folder:
+        os.environ["WARPSIM_CACHE_DIR"] = folder
+        try:
+            yield
+        finally:
+            if before is None:
                 del os.environ["WARPSIM_CACHE_DIR"]
             else:
-                os.environ["WARPSIM_CACHE_DIR"] = self.before
-            self.folder.cleanup()
+                os.environ["WARPSIM_CACHE_DIR"] = before

@@ -5,14 +5,35 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from warpsim.cache import digest
 from warpsim.corpus import Entry
+from warpsim.gpu import Gpu
 
-__all__ = ["Report"]
+__all__ = ["Progress", "Report", "campaign_name"]
 
 LEAST = 50
 """Examples that every cell of width x op x space x mask density x span is to get."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a campaign is."""
+
+    done: int
+    of: int
+    examples: int
+    seconds: float
+    failures: int
+
+
+def campaign_name(patterns: int, kernels: int, seed: int, gpu: Gpu) -> str:
+    """Hash of all that decides a campaign's outcome: sizes, seed, profile, this version of the package."""
+    package = Path(__file__).parent.parent
+    sources = [path.read_bytes() for path in sorted(package.glob("**/*.py"))]
+    return digest(str(patterns), str(kernels), str(seed), repr(gpu), *sources)[:16]
 
 
 @dataclass

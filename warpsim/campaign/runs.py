@@ -4,32 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from warpsim import workers
-from warpsim.cache import digest
 from warpsim.campaign.cases import Case, Verdicts, case_of, judge_kernels, judge_pattern
 from warpsim.campaign.chunks import Chunk, Settings, plan, work
-from warpsim.campaign.report import LEAST, Report
+from warpsim.campaign.report import LEAST, Progress, Report, campaign_name
 from warpsim.corpus import Corpus, Entry, Journal
-from warpsim.errors import InputError
+from warpsim.errors import InputError, UnsupportedError
 from warpsim.gpu import Gpu, load_gpu
 from warpsim.grammar import SmallKernel
+from warpsim.replayer import require_gpu
 
-__all__ = ["Progress", "replay", "run"]
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a campaign is."""
-
-    done: int
-    of: int
-    examples: int
-    seconds: float
-    failures: int
+__all__ = ["replay", "run"]
 
 
 def run(
@@ -91,13 +80,6 @@ def run(
     return report
 
 
-def campaign_name(patterns: int, kernels: int, seed: int, gpu: Gpu) -> str:
-    """Hash of all that decides a campaign's outcome: sizes, seed, profile, this version of the package."""
-    package = Path(__file__).parent.parent
-    sources = [path.read_bytes() for path in sorted(package.glob("**/*.py"))]
-    return digest(str(patterns), str(kernels), str(seed), repr(gpu), *sources)[:16]
-
-
 def _outcomes(
     chunks: Sequence[Chunk], settings: Settings, jobs: int, scheduler: str | None, began: float, limit: float | None,
     folder: Corpus, name: str,
@@ -146,6 +128,8 @@ def _again(entry: Entry, gpu: str | None) -> dict[str, Any] | None:
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"corpus entry '{entry.name}': not a case ({type(error).__name__}: {error})") from None
     law = entry.law
+    if law.startswith("gpu:"):
+        return _measured_again(entry, case, profile)
     found: Verdicts
     if isinstance(case, SmallKernel):
         found = judge_kernels([case], profile, (law,))[0]
@@ -157,3 +141,19 @@ def _again(entry: Entry, gpu: str | None) -> dict[str, Any] | None:
     return {"expected": wrong.expected, "predicted": wrong.predicted, "what": wrong.what}
 
 
+
+
+def _measured_again(entry: Entry, case: Case, gpu: Gpu) -> dict[str, Any] | None:
+    """A failure against hardware: measured again on a GPU that is here; elsewhere its counters are those of then."""
+    from warpsim.campaign import hardware
+
+    try:
+        require_gpu()
+    except UnsupportedError:
+        figures = hardware.predict_again(entry, case, gpu)
+        wrong = {name: value for name, value in entry.document["expected"].items() if figures.get(name) != value}
+        if not wrong:
+            return None
+        return {"expected": wrong, "predicted": {name: figures.get(name) for name in wrong}, "what": "as measured then"}
+    again = hardware.replay_on_gpu(entry, case, gpu)
+    return None if again is None else {"expected": again.expected, "predicted": again.predicted, "what": again.what}
