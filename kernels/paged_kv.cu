@@ -93,6 +93,7 @@ __global__ void kv_staged(const float4* __restrict__ cache, const int* __restric
   __syncthreads();
   for (int token = threadIdx.x; token < PAGE; token += blockDim.x) {
     float sum = 0.0f;
+#pragma unroll 3
     for (int i = 0; i < TOKEN_VECTORS; ++i) sum += total(staged[token * TOKEN_VECTORS + i]);
     out[blockIdx.x * PAGE + token] = sum;
   }

@@ -388,7 +388,7 @@ def fusion_fused() -> Case:
 def spilling(options: tuple[str, ...]) -> Case:
     n, steps = 256, 3
     x = np.random.default_rng(0).integers(0, 3, steps * n).astype(np.float32)
-    value = np.repeat(0.25 * np.arange(48, dtype=np.float32)[:, None], n, 1)
+    value = np.repeat(0.25 * np.arange(36, dtype=np.float32)[:, None], n, 1)
     for step in x.reshape(steps, n):
         value = value * step + np.float32(0.5)
     return Case("spills.cu", "spills", (1,), (256,), [x, empty(n), steps, n], {1: value.sum(0)}, options=options)
