@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -23,9 +24,11 @@ from warpsim.patterns import GlobalAccess, SharedAccess, access, pattern
 MASKS = load_gpu("h200").l1.tag_bank_masks
 LANES = range(32)
 ALL = 0xFFFFFFFF
-RECORDS = [json.loads(line) for line in (Path(__file__).parent / "data" / "access-h200.jsonl").read_text().splitlines()]
+DATA = Path(__file__).parent / "data"
+RECORDS = [json.loads(line) for line in (DATA / "access-h200.jsonl").read_text().splitlines()]
+PATTERNS = [json.loads(line) for line in gzip.decompress((DATA / "patterns-h200.jsonl.gz").read_bytes()).splitlines()]
 
-many = settings(max_examples=2000, deadline=None)
+many = settings(max_examples=600, deadline=None)
 
 
 # ---- references: a few lines each, straight from the rules
@@ -63,6 +66,70 @@ def reference_load(addresses: list[int], active: int, width: int) -> tuple[int, 
     return len({byte // 32 for byte in touched}), len(lines), max(map(len, bank_lines)), data
 
 
+def reference_store(addresses: list[int], active: int, width: int) -> int:
+    """Data wavefronts: the first tag wavefronts together, the others each by itself."""
+    depth = 8 if width >= 4 else 4
+    rank: dict[int, int] = {}
+    size: Counter[int] = Counter()
+    for line in dict.fromkeys(byte // 128 for byte in lane_bytes(addresses, active, width)):
+        rank[line] = size[tag_bank(line)]
+        size[tag_bank(line)] += 1
+    part = {line: 0 if k < depth else k for line, k in rank.items()}
+    return sum(
+        most_words_in_a_bank([b for b in lane_bytes(addresses, active, width, group) if part[b // 128] == k])
+        for k in set(part.values())
+        for group in groups(width)
+    )
+
+
+def most_pieces_in_a_bank(pieces: list[tuple[int, set[int]]]) -> int:
+    """The most (half) lines that meet in a bank; each has the banks that it uses."""
+    together: dict[int, set[int]] = {}
+    for piece, banks in pieces:
+        together[piece] = together.get(piece, set()) | banks
+    return max(Counter(bank for banks in together.values() for bank in banks).values(), default=0)
+
+
+def reference_atomic(addresses: list[int], active: int, width: int, op: int) -> tuple[int, int, int, int]:
+    """Sectors, tag wavefronts, data wavefronts and L2 requests, turn by turn."""
+    cas, size = op == coalescing.CAS, 64 if op == coalescing.CAS else 128
+    waves: dict[int, list[int]] = {}
+    sectors = requests = 0
+    for bank in range(4):
+        left = [lane for lane in LANES if active >> lane & 1 and tag_bank(addresses[lane] // 128) == bank]
+        turn = 0
+        while left:
+            seen: set[int] = set()
+            taken = []
+            for lane in left:
+                word = addresses[lane] % 128 // max(width, 4)
+                if addresses[lane] // size == addresses[left[0]] // size and word not in seen:
+                    taken.append(lane)
+                seen.add(word)
+            waves.setdefault(turn, []).extend(taken)
+            sectors += len({addresses[lane] // 32 for lane in taken})
+            requests += 1
+            turn += 1
+            left = [lane for lane in left if lane not in taken]
+    data = 0
+    for lanes in waves.values():
+        alone = len({addresses[lane] // size for lane in lanes}) == len(lanes)
+        sent: dict[int, set[int]] = {}
+        back: dict[int, set[int]] = {}
+        for lane in lanes:
+            words = {byte % 128 // 4 for byte in range(addresses[lane], addresses[lane] + width)}
+            back[lane] = words
+            if cas:
+                sent[lane] = {word // 8 if alone else word % 16 for word in words}
+            else:
+                sent[lane] = {word & ~4 if alone else word for word in words}
+        for group in groups(min(2 * width, 16) if cas else width):
+            data += most_pieces_in_a_bank([(addresses[x] // size, sent[x]) for x in lanes if x in group])
+        for group in groups(width) if op != coalescing.RED else []:
+            data += most_pieces_in_a_bank([(addresses[x] // 128, back[x]) for x in lanes if x in group])
+    return sectors, max(waves, default=-1) + 1, data, requests
+
+
 def reference_shared(addresses: list[int], active: int, width: int, load: bool) -> tuple[int, int]:
     lanes = groups(width)
     on = [bool(active >> lane & 1) for lane in LANES]
@@ -93,7 +160,7 @@ def accesses(draw: Any, span: int = 1 << 20) -> tuple[list[int], int, int]:
     """Addresses, active lanes and width: scattered over a window, strided, in rows, or in equal pairs."""
     width = draw(st.sampled_from([1, 2, 4, 8, 16]))
     window = draw(st.sampled_from([64, 256, 1024, 4096, span])) // width
-    kind = draw(st.sampled_from(["scatter", "stride", "rows", "pairs"]))
+    kind = draw(st.sampled_from(["scatter", "stride", "rows", "pairs", "rising", "falling"]))
     raw = np.frombuffer(draw(st.binary(min_size=128, max_size=128)), np.uint32).astype(np.int64)
     lane = np.arange(32)
     if kind == "scatter":
@@ -102,6 +169,8 @@ def accesses(draw: Any, span: int = 1 << 20) -> tuple[list[int], int, int]:
         index = lane * (raw[0] % 70) + raw[1] % window
     elif kind == "rows":
         index = lane // 8 * (raw[0] % 300) + lane % 8 * (raw[1] % 5)
+    elif kind in ("rising", "falling"):
+        index = np.sort(raw % window)[:: 1 if kind == "rising" else -1]
     else:
         index = (raw % window)[lane & ~(1 << (raw[0] & 1))]
     shift = draw(st.sampled_from([0, 0, 0, 1, 4])) if width > 1 else 0  # off the natural alignment
@@ -239,6 +308,26 @@ def test_global_loads_equal_the_reference(case: tuple[list[int], int, int]) -> N
 
 @many
 @given(accesses())
+def test_global_stores_equal_the_reference(case: tuple[list[int], int, int]) -> None:
+    assert load(*case, coalescing.STORE)[0] == [*reference_load(*case)[:3], reference_store(*case)]
+
+
+@many
+@given(accesses(span=1 << 14), st.sampled_from([coalescing.ATOMIC, coalescing.RED, coalescing.CAS]))
+def test_atomics_equal_the_reference(case: tuple[list[int], int, int], op: int) -> None:
+    row, active, width = case
+    width = max(width, 4)
+    row = [address // width * width for address in row]
+    lines, out, scratch = [0] * coalescing.LINES, [0] * coalescing.OUT, [0] * coalescing.SCRATCH
+    count = coalescing.atomic_request(row, active, width, MASKS, lines, out, scratch, op)
+    assert (out[0], out[2], out[3], out[4]) == reference_atomic(row, active, width, op)
+    assert sum((word >> 8 & 31) + 1 for word in lines[:count]) == out[4]
+    plain = load(row, active, width)
+    assert (out[1], [word & ~0x1F00 for word in lines[:count]]) == (plain[0][1], [w & ~0x1F00 for w in plain[1]])
+
+
+@many
+@given(accesses())
 def test_line_words_equal_the_reference(case: tuple[list[int], int, int]) -> None:
     touched = lane_bytes(*case)
     sectors = {byte // 32 for byte in touched}
@@ -291,9 +380,14 @@ def test_compiled_rules_equal_plain_ones(width: int) -> None:
             fast.shared_request(row, mask, width, op, out, scratch)
             coalescing.shared_request(cells, mask, width, op, plain_out, plain_scratch)
             assert out[:2].tolist() == plain_out[:2]
-        count = fast.atomic_request(row, mask, width, bank_masks, lines, out, scratch)
-        coalescing.atomic_request(cells, mask, width, MASKS, plain_lines, plain_out, plain_scratch)
-        assert (out[:5].tolist(), lines[:count].tolist()) == (plain_out[:5], plain_lines[:count])
+        for op in (coalescing.ATOMIC, coalescing.RED, coalescing.CAS):
+            count = fast.atomic_request(row, mask, width, bank_masks, lines, out, scratch, op)
+            coalescing.atomic_request(cells, mask, width, MASKS, plain_lines, plain_out, plain_scratch, op)
+            assert (out[:5].tolist(), lines[:count].tolist()) == (plain_out[:5], plain_lines[:count])
+        for op in (coalescing.SHARED_ATOMIC, coalescing.SHARED_CAS):
+            fast.shared_request(row, mask, width, op, out, scratch)
+            coalescing.shared_request(cells, mask, width, op, plain_out, plain_scratch)
+            assert out[:2].tolist() == plain_out[:2]
 
 
 # ---- hardware
@@ -307,13 +401,60 @@ def test_single_warps_take_what_the_hardware_counted(op: str) -> None:
         kind = {key: record[key] for key in ("width", "op", "space", "active")}
         found = access(record["addresses"], **kind)
         for name, counted in record["expected"].items():
-            if found.exact or (op == "store" and name == "sectors"):
+            if found.exact or name != "data_wavefronts":
                 assert getattr(found, name) == counted, record["name"]
-        if op == "store" and not found.exact and "data_wavefronts" in record["expected"]:
-            assert found.data_wavefronts <= record["expected"]["data_wavefronts"] <= found.tag_wavefronts
         settled += bool(found.exact)
-    least = {"load": 344, "store": 91, "atomic": 11, "red": 3, "ldmatrix_x1": 9, "ldmatrix_x4": 13}
-    assert settled >= least[op]
+    assert settled == LEAST[op]
+
+
+LEAST = {"load": 344, "store": 82, "atomic": 19, "red": 8, "ldmatrix_x1": 9, "ldmatrix_x4": 13}
+CLASSES = sorted({(p["op"], p["space"], p["width"], p.get("kind", "")) for p in PATTERNS})
+
+
+def predicted(record: dict[str, Any]) -> tuple[dict[str, int], bool]:
+    """Figures and `exact`, from `access` but for compare and swap, which it does not have."""
+    op, space, width = record["op"], record["space"], record["width"]
+    row = [address + record.get("base", 0) for address in record["addresses"]]
+    if record.get("kind") == "cas":
+        lines, out, scratch = [0] * coalescing.LINES, [0] * coalescing.OUT, [0] * coalescing.SCRATCH
+        if space == "shared":
+            coalescing.shared_request(row, record["mask"], width, coalescing.SHARED_CAS, out, scratch)
+            return {"data_wavefronts": out[0], "conflicts": out[0] - out[1]}, True
+        coalescing.atomic_request(row, record["mask"], width, MASKS, lines, out, scratch, coalescing.CAS)
+        names = ("sectors", "tags", "tag_wavefronts", "data_wavefronts", "l2_requests")
+        return dict(zip(names, out, strict=False)), True
+    active = [bool(record["mask"] >> lane & 1) for lane in LANES]
+    op = "atomic" if (op, space) == ("red", "shared") else op  # a shared atomic costs the same without its result
+    found = access(row, width=width, space=space, active=active, op=op)
+    return vars(found), bool(found.exact)
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: " ".join(map(str, kind)).strip())
+def test_measured_patterns(kind: tuple[str, str, int, str]) -> None:
+    """Every counter equal wherever the rule is exact, and it is but for the data wavefronts of some stores."""
+    records = [p for p in PATTERNS if (p["op"], p["space"], p["width"], p.get("kind", "")) == kind]
+    store = kind[:2] == ("store", "global")
+    for record in records:
+        figures, exact = predicted(record)
+        assert exact or store
+        for name, counted in record["measured"].items():
+            if exact or name != "data_wavefronts":
+                assert figures[name] == counted, (name, record)
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8, 16])
+def test_measured_stores_lie_between_all_lines_together_and_each_tag_wavefront_apart(width: int) -> None:
+    """One of 1 or 2 bytes was seen to take one more than that."""
+    records = [p for p in PATTERNS if (p["op"], p["space"], p["width"]) == ("store", "global", width)]
+    for record in records:
+        row = [address + record["base"] for address in record["addresses"]]
+        together = sum(
+            most_words_in_a_bank(lane_bytes(row, record["mask"], width, group)) for group in groups(width)
+        )
+        apart = reference_load(row, record["mask"], width)[3]
+        assert together <= record["measured"]["data_wavefronts"] <= apart + (width < 4)
+    equal = sum(predicted(p)[0]["data_wavefronts"] == p["measured"]["data_wavefronts"] for p in records)
+    assert equal >= 0.6 * len(records)  # the set has all kinds of disagreement
 
 
 # ---- warpsim.access

@@ -25,12 +25,14 @@ _OPS = {
 _CODES = {
     "load": coalescing.LOAD,
     "store": coalescing.STORE,
+    "red": coalescing.RED,
     "ldmatrix_x1": coalescing.LDMATRIX_X1,
     "ldmatrix_x2": coalescing.LDMATRIX_X2,
     "ldmatrix_x4": coalescing.LDMATRIX_X4,
 }
 _GLOBAL = ("sectors", "tags", "tag_wavefronts", "data_wavefronts", "l2_requests")
 _ATOMIC_WIDTHS = (2, 4, 8, 16)
+_ATOMIC_MEASURED = (4, 8)
 _ADDRESS_BITS = 49  # virtual addresses of NVIDIA GPUs since Pascal
 _FEW = 4000  # patterns that plain Python answers sooner than numba loads
 
@@ -43,7 +45,8 @@ class GlobalAccess:
 
     `l2_requests` is what goes on to L2 if every sector misses L1. The `ideal_` figures are the least that the distinct
     bytes of the active lanes could take, lying contiguous and aligned. `exact` is false where the rule that gave one of
-    the figures is not settled.
+    the figures is not settled: for stores of many lines, whose data wavefronts then are those on a cold L1, for atomics
+    of 2 and 16 bytes, and where the tag bank is not known. An atomic is any but compare and swap.
     """
 
     sectors: Count
@@ -142,7 +145,12 @@ def access(
         counts = _count_global(rows, masks, width, op, profile.l1.tag_bank_masks)
         figures = {name: counts[:, i] for i, name in enumerate(_GLOBAL)} | figures
         known = max(profile.l1.tag_bank_masks).bit_length() + 7  # address bits with a known part in the tag bank
-        exact &= _settled(figures, op, width) & _same_above(rows, lanes, known)
+        settled = figures["tag_wavefronts"] <= 2  # always, for stores
+        if op == "store":
+            apart = _count_global(rows, masks, width, "load", profile.l1.tag_bank_masks)[:, 3]
+            settled |= _settled_store(figures, apart, width)
+        exact &= _same_above(rows, lanes, known) & (settled | (op != "store"))
+        exact &= op in ("load", "store") or width in _ATOMIC_MEASURED
     else:
         counts = _count_shared(rows, masks, width, op)
         figures = {
@@ -151,7 +159,7 @@ def access(
             "ideal_data_wavefronts": figures["ideal_data_wavefronts"],
             "ideal_conflicts": np.zeros(len(rows), np.int64),
         }
-        exact &= op != "atomic" or width == 4
+        exact &= op != "atomic" or width in _ATOMIC_MEASURED
     kind = GlobalAccess if space == "global" else SharedAccess
     if shape == ():
         return kind(**{name: int(values[0]) for name, values in figures.items()}, exact=bool(exact[0]))
@@ -260,13 +268,16 @@ def _count_shared(rows: NDArray[np.int64], masks: NDArray[np.int64], width: int,
     return results
 
 
-def _settled(figures: dict[str, NDArray[np.int64]], op: str, width: int) -> NDArray[np.bool_]:
-    """Where all figures follow from rules that hold without exception."""
-    if op == "load":
-        return np.ones(len(figures["tags"]), bool)
-    if op == "store":  # the data wavefronts lie between those of the banks and the tag wavefronts
-        return figures["tag_wavefronts"] <= figures["data_wavefronts"]
-    return (figures["data_wavefronts"] <= 1) & (width == 4)  # otherwise the lanes of a line may go in several requests
+def _settled_store(figures: dict[str, NDArray[np.int64]], apart: NDArray[np.int64], width: int) -> NDArray[np.bool_]:
+    """Where a store's data wavefronts do not depend on how many of its tag wavefronts are taken together.
+
+    That number varies from run to run, from 1 to STORE_DEPTH, but is STORE_DEPTH_NARROW for 1 and 2 bytes; `apart` are
+    the data wavefronts if each tag wavefront goes by itself.
+    """
+    depth = coalescing.STORE_DEPTH if width >= 4 else coalescing.STORE_DEPTH_NARROW
+    same = (apart == figures["data_wavefronts"]) | (width < 4)
+    settled: NDArray[np.bool_] = same & (figures["tag_wavefronts"] <= depth)
+    return settled
 
 
 def _same_above(rows: NDArray[np.int64], lanes: NDArray[np.bool_], bit: int) -> NDArray[np.bool_]:
