@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from llvmlite import binding, ir
@@ -157,7 +157,7 @@ def module_of(code: Sequence[Instruction], warp: Warp, full: bool) -> ir.Module:
     return module
 
 
-def compiled(code: Sequence[Instruction], warp: Warp, full: bool) -> tuple[object, object]:
+def compiled(code: Sequence[Instruction], warp: Warp, full: bool) -> tuple[Callable[..., None], object]:
     parsed = binding.parse_assembly(str(module_of(code, warp, full)))
     engine = binding.create_mcjit_compiler(parsed, target())
     engine.finalize_object()
