@@ -585,6 +585,18 @@ def test_predicate_tables_are_exact_over_unknowns() -> None:
                 assert (w.preds[4] >> lane & 1) in results
 
 
+def test_a_vote_is_known_when_a_known_lane_decides() -> None:
+    w = unknown(prepared(), p1=0x0000FFFF)
+    w.preds[1] = 0x00FF0000
+    w.run("VOTE.ANY P2, P1", "VOTE.ALL P3, P1", "VOTE.ANY R0, P4, !P1")
+    assert (w.preds[2], w.preds_unknown[2]) == (0xFFFFFFFF, 0)
+    assert (w.preds[3], w.preds_unknown[3]) == (0, 0)
+    assert (w.preds_unknown[4], w.regs_unknown[0]) == (0, 0xFFFFFFFF)
+    w.preds[1] = w.preds_unknown[1] = 0x0000FFFF
+    w.run("VOTE.ANY P2, P1", "VOTE.ALL P3, P1")
+    assert (w.preds_unknown[2], w.preds_unknown[3]) == (0xFFFFFFFF, 0)
+
+
 def test_sentinel_compares_are_assumed_unequal() -> None:
     w = unknown(prepared(), r16=0xFFFFFFFF, r1=0xFFFFFFFF)
     w.run(

@@ -258,18 +258,26 @@ def vote(e: Emitter, i: Instruction) -> None:
     p = e.predicate(operands[0])
     active = executing(e)
     true = b.and_(p.bits, active)
-    none_known = None if p.unknown is None else e.any_lane(b.and_(p.unknown, active))
+    some_unknown = None if p.unknown is None else e.any_lane(b.and_(p.unknown, active))
     if register_out is not None:
         ballot = e.lane_word(true)
-        write_scalar(e, i, register_out, ballot, none_known)
-    if predicate_out is not None:
-        if "ALL" in i.modifiers:
-            bit = b.not_(e.any_lane(b.and_(active, b.not_(p.bits))))
-        elif "EQ" in i.modifiers:
-            bit = b.or_(b.not_(e.any_lane(true)), b.not_(e.any_lane(b.and_(active, b.not_(p.bits)))))
-        else:
-            bit = e.any_lane(true)
-        write_scalar(e, i, predicate_out, bit, none_known)
+        write_scalar(e, i, register_out, ballot, some_unknown)
+    if predicate_out is None:
+        return
+    false = b.and_(active, b.not_(p.bits))
+    known = None if p.unknown is None else b.not_(p.unknown)
+    unknown = some_unknown
+    if "ALL" in i.modifiers:
+        bit = b.not_(e.any_lane(false))
+        if known is not None:  # one known false decides
+            unknown = b.and_(unknown, b.not_(e.any_lane(b.and_(false, known))))
+    elif "EQ" in i.modifiers:
+        bit = b.or_(b.not_(e.any_lane(true)), b.not_(e.any_lane(false)))
+    else:
+        bit = e.any_lane(true)
+        if known is not None:  # one known true decides
+            unknown = b.and_(unknown, b.not_(e.any_lane(b.and_(true, known))))
+    write_scalar(e, i, predicate_out, bit, unknown)
 
 
 def write_scalar(e: Emitter, i: Instruction, d: Operand, scalar: ir.Value, unknown: ir.Value | None) -> None:
