@@ -1,3 +1,4 @@
+# NOTE TO E FROM THE LEAD (remove this line): read /work/acc/notes.md and /work/acc/table.txt (measured causes of the errors on untuned cases); then report soon.
 """Builds the machine from a GPU profile and runs a launch on it.
 
     result = simulate_launch(source, gpu, ctas_per_sm=8, carveout_kib=8)

@@ -1,3 +1,4 @@
+# NOTE TO E FROM THE LEAD (remove this line): read /work/acc/notes.md and /work/acc/table.txt (measured causes of the errors on untuned cases); then report soon.
 # mypy: disallow-untyped-defs=False, disallow-untyped-calls=False, disallow-untyped-decorators=False
 """L2: slices in one or two partitions, sectored lines, write-back.
 
@@ -346,7 +347,7 @@ def advance(m, begin, end):
                 if entry >= 0 and (missing == 0 or direct or not at_home):
                     states[entry] = state | REFERENCED
                 if direct or not at_home or p.near_copies == 0:
-                    hits = n - sectors_of(missing)
+                    hits = n - sectors_of(missing & (15 ^ ((state >> 8) & 15)))  # the counters take sectors under way as hits
                     total.l2_hits += hits
                     total.l2_misses += n - hits
                     statistics[msg.instruction].l2_hits += hits

@@ -1,0 +1,292 @@
+"""Laws of the components, one at a time and with exact numbers; conservation; what each mechanism does when it is off."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from tests.machine.streams import Stream, operation, request
+from warpsim.errors import InputError, KernelError
+from warpsim.frontend.trace import (
+    ASYNC_COPY, ATOMIC, BARRIER, DEPBAR, EXIT, FIXED, ISSUE, LDGDEPBAR, LOAD, REDUCTION, SHARED_LOAD, STORE,
+)  # fmt: skip
+from warpsim.gpu import Gpu, load_gpu
+from warpsim.machine.build import MachineResult, simulate_launch
+
+H200 = load_gpu("h200")
+LINE = 1 << 20
+WAIT, DONE = operation(ISSUE, wait_mask=1), operation(EXIT)
+
+
+def changed(gpu: Gpu = H200, **parts: dict[str, Any]) -> Gpu:
+    return dataclasses.replace(gpu, **{k: dataclasses.replace(getattr(gpu, k), **v) for k, v in parts.items()})
+
+
+STEADY = changed(dram={"latency_tail": 0.0, "far_latency": 0}, l2={"partitions": 1})
+
+
+def run(ops: list[Any], words: Any, ctas: int = 1, warps: int = 1, gpu: Gpu = STEADY, **options: Any) -> MachineResult:
+    """All warps run one block; `words` is a list, or a function of CTA and warp."""
+    trace = words if callable(words) else lambda cta, warp: words
+    stream = Stream([ops], lambda cta, warp: [(0, trace(cta, warp))], ctas, warps)
+    return simulate_launch(stream, gpu, **{"ctas_per_sm": 8, **options})
+
+
+def copy(ctas: int, warps: int = 4, gpu: Gpu = H200, lines: int = 4, stride: int = 1, mask: int = 15, full: bool = True) -> MachineResult:
+    """A copy of whole lines, or of some sectors of each."""
+
+    def words(cta: int, warp: int) -> list[int]:
+        first = (cta * warps + warp) * lines * stride
+        there = [LINE + first + k * stride for k in range(lines)]
+        return request(there, [mask] * lines, data=lines) + request([line + 2 * LINE for line in there], [mask] * lines, data=lines, full=full)
+
+    return run([operation(LOAD, write_barrier=0), operation(STORE, wait_mask=1), DONE], words, ctas, warps, gpu)
+
+
+def test_cycles_of_one_load_that_misses_everywhere() -> None:
+    g = STEADY
+    start = g.launch.warp_start
+    slow = g.sm.clock_mhz / g.l2.clock_mhz
+    ticks = 64 * (1 + g.crossbar.request_latency) + round(4 * round(g.l2.sector_cycles * slow * 64))
+    burst = 4 * round(32 / (g.dram.bandwidth_gbs * g.dram.efficiency / g.dram.channels) * g.sm.clock_mhz / 1000 * 64)
+    row = round(g.dram.row_ns * g.sm.clock_mhz / 1000 * 64)
+    ticks += burst + row + 64 * g.dram.latency + 4 * round(g.crossbar.return_sector_cycles * 64)
+    ticks += 64 * (g.crossbar.return_latency + g.l2.latency)
+    arrival = start - (-ticks // 64) + g.l1.return_latency
+    result = run([operation(LOAD, write_barrier=0), WAIT, DONE], request([LINE]))
+    assert result.machine_cycles == arrival + 1  # EXIT issues one cycle after the instruction that waited
+    assert result.ns == pytest.approx(result.machine_cycles / 1.975 + g.launch.fixed_ns)
+
+
+def test_cycles_of_an_l1_hit() -> None:
+    twice = [operation(LOAD, write_barrier=0), WAIT, operation(LOAD, write_barrier=0), WAIT, DONE]
+    once = run([twice[0], WAIT, DONE], request([LINE]))
+    both = run(twice, request([LINE]) + request([LINE], data=3))
+    assert both.machine_cycles - once.machine_cycles == STEADY.l1.hit_latency + 3 - 1 + 1
+    assert both.counters["l1_load_hit_sectors"] == 4
+
+
+def test_cycles_of_shared_memory_and_its_conflicts() -> None:
+    load = operation(SHARED_LOAD, write_barrier=0)
+    for ways in (1, 7, 32):
+        result = run([load, WAIT, DONE], request([], data=ways))
+        assert result.machine_cycles == STEADY.launch.warp_start + STEADY.shared.latency + ways - 1 + 1
+    many = run([load] * 50 + [WAIT, DONE], request([], data=32) * 50, warps=8)
+    assert many.machine_cycles == pytest.approx(8 * 50 * 32 + STEADY.launch.warp_start + STEADY.shared.latency, abs=8)
+    assert many.counters["data_wavefronts"] == 8 * 50 * 32
+
+
+def test_issue_takes_the_stall_cycles_of_a_warp_and_the_slots_of_a_scheduler() -> None:
+    alone = run([operation(ISSUE, gap_instructions=100, gap_stall=400), DONE], [])
+    assert alone.machine_cycles == STEADY.launch.warp_start + 400 + 1
+    full = run([operation(ISSUE, gap_instructions=100, gap_stall=400), DONE], [], warps=32)
+    assert full.machine_cycles == pytest.approx(STEADY.launch.warp_start + 7 * 100 + 400 + 1, abs=2)
+    pipe = run([operation(ISSUE, gap_instructions=100, gap_stall=100, gap_int=100), DONE], [])
+    assert pipe.machine_cycles == STEADY.launch.warp_start + 200 + 1
+
+
+def test_a_second_miss_on_a_sector_under_way_merges() -> None:
+    result = run([operation(LOAD, write_barrier=0), WAIT, DONE], request([LINE]), warps=4)
+    assert result.counters["l2_requests"] == 1
+    assert (result.counters["l1_load_miss_sectors"], result.counters["l1_load_hit_sectors"]) == (4, 12)
+
+
+def test_sms_that_miss_together_merge_in_l2() -> None:
+    result = run([operation(LOAD, write_barrier=0), WAIT, DONE], request([LINE]), ctas=132)
+    assert result.counters["l2_requests"] == 132
+    assert result.counters["dram_read_sectors"] == 4
+
+
+@pytest.mark.parametrize(("mask", "fetch", "sectors"), [(1, 64, 2), (4, 64, 2), (9, 64, 4), (1, 32, 1), (1, 128, 4)])
+def test_a_read_miss_brings_whole_fetch_units(mask: int, fetch: int, sectors: int) -> None:
+    gpu = changed(STEADY, l2={"fetch_bytes": fetch})
+    result = run([operation(LOAD, write_barrier=0), WAIT, DONE], request([LINE], [mask]), gpu=gpu)
+    assert result.counters["dram_read_sectors"] == sectors
+    assert result.counters["l2_read_sectors"] == mask.bit_count()
+
+
+def test_the_far_side_looks_up_twice_and_keeps_a_copy() -> None:
+    load = [operation(LOAD, write_barrier=0), WAIT] * 2 + [DONE]
+    lines = [LINE + k for k in range(64)]
+
+    def words(cta: int, warp: int) -> list[int]:
+        return request(lines[:32]) + request(lines[32:])
+
+    split = run(load, words, gpu=H200)
+    assert split.counters["l2_sectors"] == 256 + sum(4 for _ in range(64)) - 4 * _at_home(lines)
+    one = run(load, words, gpu=changed(l2={"partitions": 1}))
+    assert one.counters["l2_sectors"] == 256
+    bypass = [operation(LOAD, write_barrier=0, flags=1), WAIT] * 4 + [DONE]
+    again = run(bypass, lambda cta, warp: words(0, 0) * 2, gpu=H200)
+    assert again.counters["l2_hit_sectors"] == 256
+    assert again.counters["l2_sectors"] == split.counters["l2_sectors"] + 256  # the second look-up stays near
+    without = run(bypass, lambda cta, warp: words(0, 0) * 2, gpu=changed(l2={"near_copies": 0}))
+    assert without.counters["l2_sectors"] == 2 * split.counters["l2_sectors"]
+
+
+def _at_home(lines: list[int]) -> int:
+    from warpsim.machine.crossbar import deal_table, slice_of
+
+    deals = deal_table(H200.l2.slices)
+    return sum(slice_of(line, deals, H200.dram.clump_bytes // 128, H200.l2.slices) < H200.l2.slices // 2 for line in lines)
+
+
+def test_whole_sectors_are_written_without_a_read_and_partial_ones_with() -> None:
+    whole = copy(600, mask=15)
+    assert whole.counters["dram_read_sectors"] == whole.counters["l2_read_sectors"]
+    assert whole.counters["dram_fill_sectors"] == 0
+    gpu = changed(l2={"partial_sectors": 8})
+    part = copy(600, gpu=gpu, full=False)
+    kept = part.counters["l2_write_sectors"] - part.counters["dram_fill_sectors"]
+    assert 0 < kept <= 94 * 8
+    assert part.counters["dram_read_sectors"] == part.counters["l2_read_sectors"] + part.counters["dram_fill_sectors"]
+    assert copy(600, full=False, gpu=changed(l2={"partial_sectors": 0})).counters["dram_fill_sectors"] == 0
+
+
+def test_a_sector_written_in_parts_soon_after_one_another_needs_no_read() -> None:
+    parts = [operation(STORE, width=4)] * 8 + [DONE]  # 4 lanes of 4 B a time: a quarter of each sector
+    words = [word for _ in range(8) for word in request([LINE], active=4, full=False)]
+    gpu = changed(STEADY, l2={"partial_sectors": 8})
+    assert run(parts, words, gpu=gpu).counters["dram_fill_sectors"] == 0
+
+
+def test_dirty_lines_are_limited() -> None:
+    few = copy(2000, gpu=changed(l2={"dirty_ways": 1}))
+    many = copy(2000, gpu=changed(l2={"dirty_ways": 0}))
+    assert many.counters["dram_write_sectors"] == 0
+    assert few.counters["l2_write_sectors"] - few.counters["dram_write_sectors"] <= 94 * 80 * 4
+    assert few.counters["dram_write_sectors"] > 0
+
+
+def test_barrier_waits_for_the_last_warp_and_for_those_that_left() -> None:
+    late = [operation(FIXED, write_barrier=0, latency=500), WAIT]
+    stream = Stream(
+        [[operation(BARRIER), DONE], [*late, operation(BARRIER), DONE], [*late, DONE]],
+        lambda cta, warp: [({0: 0, 1: 1, 2: 2}[warp], [])], 1, 3,
+    )  # fmt: skip
+    result = simulate_launch(stream, STEADY, ctas_per_sm=1)
+    assert result.machine_cycles == STEADY.launch.warp_start + 500 + 1 + STEADY.sm.barrier_latency
+
+
+def test_asynchronous_copies_count_by_groups() -> None:
+    copies = [operation(ASYNC_COPY), operation(LDGDEPBAR, write_barrier=0)] * 3
+    words = [word for k in range(3) for word in request([LINE + 1000 * k])]
+    all_there = run([*copies, operation(DEPBAR, count=0), DONE], words)
+    first = run([*copies, operation(DEPBAR, count=2), DONE], words)
+    board = run([*copies, WAIT, DONE], words)
+    assert first.by_instruction["stall_cycles"].sum() < all_there.by_instruction["stall_cycles"].sum()
+    assert board.by_instruction["stall_cycles"].sum() == all_there.by_instruction["stall_cycles"].sum() > 500
+    none = run([operation(DEPBAR, count=0), DONE], [])
+    assert none.machine_cycles == STEADY.launch.warp_start + 1
+
+
+def test_atomics_are_done_in_l2_one_after_the_other() -> None:
+    one = run([operation(ATOMIC, write_barrier=0), WAIT, DONE], request([LINE], [1], operations=1))
+    many = run([operation(ATOMIC, write_barrier=0), WAIT, DONE], request([LINE], [1], operations=32))
+    slow = STEADY.sm.clock_mhz / STEADY.l2.clock_mhz
+    assert many.machine_cycles - one.machine_cycles == pytest.approx(31 * STEADY.l2.atomic_cycles * slow, abs=2)
+    red = run([operation(REDUCTION), DONE], request([LINE], [1], operations=1))
+    assert red.counters["l2_write_sectors"] == 1
+    assert one.counters["dram_read_sectors"] == red.counters["dram_read_sectors"] == 2
+
+
+def test_limits_stop_the_memory_queue_and_release_it() -> None:
+    loads = [operation(LOAD, write_barrier=0)] * 8 + [WAIT, DONE]
+
+    def words(cta: int, warp: int) -> list[int]:
+        return [w for k in range(8) for w in request([LINE + 4096 * warp + 512 * k + j for j in range(16)], tag=4, data=16)]
+
+    free = run(loads, words, warps=8)
+    held = run(loads, words, warps=8, gpu=changed(STEADY, l1={"line_limit": 64}))
+    assert free.counters["blocked_cycles"] < held.counters["blocked_cycles"]
+    assert held.machine_cycles > 1.5 * free.machine_cycles
+    stores = [operation(STORE)] * 8 + [DONE]
+    assert run(stores, words, warps=8, gpu=changed(STEADY, l1={"store_limit": 32})).counters["blocked_cycles"] > 0
+    assert run(stores, words, warps=8, gpu=changed(STEADY, l1={"store_limit": 0})).counters["blocked_cycles"] == 0
+
+
+def test_dispatch_and_turnaround() -> None:
+    ctas = 132 * 8 * 3
+    slow = run([DONE], [], ctas=ctas, gpu=changed(STEADY, launch={"dispatch_cycles": 4.0}))
+    assert slow.machine_cycles == pytest.approx(4 * (ctas - 1) + STEADY.launch.warp_start, abs=2)
+    turn = run([DONE], [], ctas=132 * 3, ctas_per_sm=1, gpu=changed(STEADY, launch={"dispatch_cycles": 0.0}))
+    assert turn.machine_cycles == 3 * STEADY.launch.warp_start + 2 * STEADY.launch.slot_turnaround
+
+
+@pytest.mark.parametrize("lines", [1, 4])
+@pytest.mark.parametrize("full", [True, False])
+def test_conservation(lines: int, full: bool) -> None:
+    ctas = 700
+    result = copy(ctas, lines=lines, full=full)
+    c = result.counters
+    sectors = ctas * 4 * lines * 4
+    assert result.ctas_run == ctas
+    assert c["l1_load_hit_sectors"] + c["l1_load_miss_sectors"] == sectors
+    assert c["l1_load_miss_sectors"] == c["l2_read_sectors"]
+    assert c["l2_write_sectors"] == sectors
+    assert c["l2_hit_sectors"] + c["l2_miss_sectors"] == c["l2_read_sectors"] + c["l2_write_sectors"]
+    assert c["dram_read_sectors"] >= c["l2_miss_sectors"]
+    for name in ("l1_hit_sectors", "l1_miss_sectors"):
+        assert result.by_instruction[name].sum() == c[name.replace("l1_", "l1_load_")]
+    assert result.by_instruction["l2_hit_sectors"].sum() == c["l2_hit_sectors"]
+    assert result.series["ctas_retired"][-1] == ctas
+    assert result.series["bytes_in_flight"][-1] == 0
+
+
+def test_never_faster_than_work_over_rate() -> None:
+    result = copy(3000)
+    assert all(0 <= share <= 1 for share in result.busy.values())
+    c = result.counters
+    seconds = result.machine_cycles / H200.clock_hz
+    assert (c["dram_read_sectors"] + c["dram_write_sectors"]) * 32 / seconds <= H200.dram.bandwidth_gbs * 1e9
+
+
+def test_more_work_takes_longer() -> None:
+    times = [copy(ctas).machine_cycles for ctas in (1, 100, 1000, 2000)]
+    assert times == sorted(times)
+    assert copy(1000, stride=3).machine_cycles >= copy(1000, mask=1).machine_cycles
+
+
+@pytest.mark.parametrize(
+    ("part", "key", "value"),
+    [
+        ("launch", "dispatch_cycles", 0.0), ("launch", "warp_start", 0), ("launch", "slot_turnaround", 147),
+        ("dram", "activation_ns", 0.0), ("dram", "row_ns", 0.0), ("dram", "turnaround", 0), ("dram", "latency_tail", 0.0),
+        ("dram", "far_latency", 0), ("dram", "write_queue", 0), ("l2", "fetch_bytes", 32), ("l2", "partial_write_cycles", 0.5),
+        ("l2", "request_cycles", 0.0), ("l2", "partial_sectors", 0), ("l2", "partitions", 1), ("l1", "store_limit", 0),
+        ("crossbar", "return_sector_cycles", 0.0),
+    ],
+)  # fmt: skip
+def test_a_mechanism_that_is_off_does_not_slow_anything_down(part: str, key: str, value: float) -> None:
+    base = changed(l2={"partial_sectors": 16, "dirty_ways": 2})
+    off = changed(base, **{part: {key: value}})
+    slow, fast = copy(2500, gpu=base, mask=1, stride=2, full=False), copy(2500, gpu=off, mask=1, stride=2, full=False)
+    assert fast.machine_cycles <= slow.machine_cycles * 1.02
+
+
+def test_caches_warm_and_flushed() -> None:
+    ops = [operation(LOAD, write_barrier=0), WAIT, DONE]
+
+    def source() -> Stream:
+        return Stream([ops], lambda cta, warp: [(0, request([LINE + cta]))], 100, 1)
+
+    cold = simulate_launch(source(), H200, ctas_per_sm=8)
+    warm = simulate_launch(source(), H200, ctas_per_sm=8, caches="warm", warm_up=source())
+    flushed = simulate_launch(source(), H200, ctas_per_sm=8, caches="flushed")
+    assert cold.counters["dram_read_sectors"] == 400
+    assert warm.counters["dram_read_sectors"] == 0
+    assert flushed.counters["dram_write_sectors"] > 0
+    assert warm.machine_cycles < cold.machine_cycles
+    with pytest.raises(InputError, match="caches"):
+        simulate_launch(source(), H200, ctas_per_sm=8, caches="hot")
+
+
+def test_bad_launches_and_windows() -> None:
+    with pytest.raises(InputError, match="window of 1000 cycles: at most 147"):
+        run([DONE], [], window=1000)
+    with pytest.raises(KernelError, match="without EXIT"):
+        run([operation(ISSUE)], [])
+    with pytest.raises(InputError, match="at most 64 warps"):
+        run([DONE], [], ctas=2000, warps=32, ctas_per_sm=3)
