@@ -31,6 +31,7 @@ __all__ = ["KERNEL_LAWS", "MACHINE_LAWS", "PATTERN_LAWS", "Disagreement", "Run",
 
 Figures = dict[str, int]
 LANES = range(32)
+_ORDERLESS = ("sectors", "tags", "tag_wavefronts", "l2_requests")
 GLOBAL = ("sectors", "tags", "tag_wavefronts", "data_wavefronts", "l2_requests")
 
 
@@ -95,8 +96,6 @@ def equals_reference(p: Pattern, gpu: Gpu) -> None:
     else:
         expected = reference.shared_figures(_op(p), p.width, p.addresses, p.active)
     found = _figures(p, gpu)
-    if p.space == "shared" and _op(p) == "atomic" and p.width != 4:
-        return  # the rule is for words of 4 bytes
     _agree(expected, found, "brute-force reference")
 
 
@@ -106,9 +105,11 @@ def stays_within_bounds(p: Pattern, gpu: Gpu) -> None:
     lanes = sum(p.active)
     names = GLOBAL if p.space == "global" else ("data_wavefronts",)
     for name in names:
-        _within(found[f"ideal_{name}"], found[name], lanes, name, "ideal to one a lane")
+        ways = 2 if name == "data_wavefronts" and p.op == "atomic" else 1  # operands, and old values back
+        _within(found[f"ideal_{name}"], found[name], ways * lanes, name, "ideal to one a lane")
     if p.space == "global":
-        _within(-(-found["tags"] // 4), found["tag_wavefronts"], found["tags"], "tag_wavefronts", "four tag banks")
+        most = found["tags"] if p.op in ("load", "store") else lanes
+        _within(-(-found["tags"] // 4), found["tag_wavefronts"], most, "tag_wavefronts", "four tag banks")
         if p.op in ("load", "store"):
             _within(found["tags"], found["sectors"], 4 * found["tags"], "sectors", "one to four sectors a line")
     else:
@@ -116,12 +117,17 @@ def stays_within_bounds(p: Pattern, gpu: Gpu) -> None:
 
 
 def ignores_order_of_lanes(p: Pattern, gpu: Gpu) -> None:
-    """Permuting the lanes changes no sector and no tag; XOR-ing lane numbers with a constant, no shared wavefront."""
+    """Permuting the lanes changes no sector and no tag; XOR-ing lane numbers with a constant, no shared wavefront.
+
+    Lanes of an atomic take turns in their order: only its tags stay.
+    """
     if p.op.startswith("ldmatrix"):
         return
     constant = 1 + p.mask % 31
     order = _shuffle(p) if p.space == "global" or p.width <= 4 else [lane ^ constant for lane in LANES]
-    names = ("sectors", "tags", "tag_wavefronts", "l2_requests") if p.space == "global" else ("data_wavefronts", "conflicts")
+    names: Sequence[str] = _ORDERLESS if p.space == "global" else ("data_wavefronts", "conflicts")
+    if p.space == "global" and p.op not in ("load", "store"):
+        names = ("tags",)
     moved = _figures(p, gpu, addresses=tuple(p.addresses[i] for i in order), active=tuple(p.active[i] for i in order))
     _agree(_only(_figures(p, gpu), names), moved, "lanes in another order")
 
@@ -129,7 +135,11 @@ def ignores_order_of_lanes(p: Pattern, gpu: Gpu) -> None:
 def ignores_pages(p: Pattern, gpu: Gpu) -> None:
     """Moving all addresses by a multiple of 4 KB changes no sector, tag or shared-memory count."""
     step = 4096 * (1 + p.mask % 7)
-    names = ("sectors", "tags", "l2_requests") if p.space == "global" else ("data_wavefronts", "conflicts")
+    names: Sequence[str] = ("sectors", "tags", "l2_requests")
+    if p.space == "shared":
+        names = ("data_wavefronts", "conflicts")
+    if p.space == "global" and p.op not in ("load", "store"):
+        names = ("tags",)  # the turns depend on which lines share a tag bank
     moved = _figures(p, gpu, addresses=tuple(a + step for a in p.addresses))
     _agree(_only(_figures(p, gpu), names), moved, f"all addresses {step} bytes further")
 
@@ -151,7 +161,9 @@ def grows_with_lanes(p: Pattern, gpu: Gpu) -> None:
     if p.op.startswith("ldmatrix"):
         return
     lanes = [lane for lane in LANES if p.active[lane]]
-    names = ("sectors", "tags", "tag_wavefronts", "l2_requests") if p.space == "global" else ("data_wavefronts",)
+    names: Sequence[str] = _ORDERLESS if p.space == "global" else ("data_wavefronts",)
+    if p.space == "global" and p.op not in ("load", "store"):
+        names = ("tags",)
     found = _figures(p, gpu)
     if len(lanes) > 1:
         gone = [lanes[i] for i in sorted({0, p.mask % len(lanes), len(lanes) - 1})]
@@ -165,7 +177,7 @@ def grows_with_lanes(p: Pattern, gpu: Gpu) -> None:
         addresses = tuple(p.addresses[model] if lane == idle else a for lane, a in enumerate(p.addresses))
         active = tuple(on or lane == idle for lane, on in enumerate(p.active))
         more = _figures(p, gpu, addresses=addresses, active=active)
-        _agree(_only(found, ("sectors", "tags", "tag_wavefronts", "l2_requests")), more, "an idle lane copies an active one")
+        _agree(_only(found, _ORDERLESS), more, "an idle lane copies an active one")
 
 
 def adds_up_over_lanes(p: Pattern, gpu: Gpu) -> None:
@@ -181,6 +193,8 @@ def adds_up_over_lanes(p: Pattern, gpu: Gpu) -> None:
     found = _figures(p, gpu)
     parts = _figures_of_rows(p, gpu, [p.addresses] * len(halves), halves)
     names = ["sectors", "tags", "tag_wavefronts"] if p.space == "global" else []
+    if p.space == "global" and p.op not in ("load", "store"):
+        names = ["tags"]
     if p.space == "shared" and (p.width <= 4 or p.op == "store"):
         names = ["data_wavefronts"]
     for name in names:
@@ -222,8 +236,8 @@ def stores_touch_what_loads_touch(p: Pattern, gpu: Gpu) -> None:
         for name in ("sectors", "l2_requests"):
             _within(load[name], found[name], 32, name, "atomic against load")
         distinct = len({a for a, on in zip(p.addresses, p.active, strict=True) if on}) == sum(p.active)
-        if distinct:
-            _agree(_only(load, ("sectors", "l2_requests")), found, "an atomic on distinct words is as cheap as a load")
+        if distinct and load["tags"] == 1:
+            _agree(_only(load, ("sectors", "l2_requests")), found, "an atomic on distinct words is a load")
 
 
 def is_the_same_compiled(p: Pattern, gpu: Gpu) -> None:
@@ -234,7 +248,7 @@ def is_the_same_compiled(p: Pattern, gpu: Gpu) -> None:
     scratch = np.zeros(coalescing.SCRATCH, np.int64)
     found = _figures(p, gpu)
     if p.space == "global":
-        code = {"load": coalescing.LOAD, "store": coalescing.STORE}.get(p.op, coalescing.ATOMIC)
+        code = {"load": coalescing.LOAD, "store": coalescing.STORE, "red": coalescing.RED}.get(p.op, coalescing.ATOMIC)
         results = np.zeros((1, 5), np.int64)
         banks = np.array(gpu.l1.tag_bank_masks, np.int64)
         fast.many_requests(rows, masks, p.width, code, banks, lines, out, scratch, results)

@@ -55,24 +55,46 @@ def global_figures(
         depth[bank] += 1
     tag_wavefronts = max(depth.values(), default=0)
     groups = [_bytes(group, width) for group in _groups(lanes, _group_size(width))]
-    if op == "store":
-        data = sum(map(_fullest_bank, groups))
-    else:
-        data = sum(
-            _fullest_bank(b for b in group if wavefront[b // 128] == k) for group in groups for k in range(tag_wavefronts)
-        )
+    depth_taken_together = {"store": 8 if width >= 4 else 4}.get(op, 1)  # tag wavefronts
+    part = {line: 0 if k < depth_taken_together else k for line, k in wavefront.items()}
+    data = sum(_fullest_bank(b for b in group if part[b // 128] == k) for group in groups for k in set(part.values()))
     found = {
         "sectors": len({byte // 32 for byte in touched}), "tags": len(lines), "tag_wavefronts": tag_wavefronts,
         "data_wavefronts": data, "l2_requests": len(lines),
     }  # fmt: skip
     if op in ("atomic", "red"):
-        turns = Counter(address for _, address in lanes)
-        for name, size in (("sectors", 32), ("l2_requests", 128)):
-            most: dict[int, int] = {}
-            for address, times in turns.items():
-                most[address // size] = max(most.get(address // size, 0), times)
-            found[name] = sum(most.values())
+        found |= _turns(lanes, width, op == "atomic", masks)
     return found
+
+
+def _turns(lanes: Sequence[Lane], width: int, returns: bool, masks: Sequence[int]) -> dict[str, int]:
+    """What an atomic takes: each tag bank serves one line a turn, and of it the lanes that are first on their word."""
+    served: dict[int, list[Lane]] = {}  # by all banks in their k-th turn
+    sectors = requests = data = 0
+    for bank in range(4):
+        left = [lane for lane in lanes if tag_bank(lane[1] // 128, masks) == bank]
+        turn = 0
+        while left:
+            first: dict[int, Lane] = {}
+            for lane in left:
+                first.setdefault(lane[1] % 128 // width, lane)
+            taken = [lane for lane in first.values() if lane[1] // 128 == left[0][1] // 128]
+            left = [lane for lane in left if lane not in taken]
+            served.setdefault(turn, []).extend(taken)
+            sectors += len({address // 32 for _, address in taken})
+            requests += 1
+            turn += 1
+    for turn_lanes in served.values():
+        alone = len({address // 128 for _, address in turn_lanes}) == len(turn_lanes)  # one lane a line
+        for group in _groups(turn_lanes, _group_size(width)):
+            words = {byte // 4 for byte in _bytes(group, width)}
+            out = {(word // 32, word % 32 & ~4) if alone else (word // 32, word % 32) for word in words}
+            data += max(Counter(bank for _, bank in out).values(), default=0)
+            data += _fullest_bank(_bytes(group, width)) if returns else 0
+    return {
+        "sectors": sectors, "tag_wavefronts": max(served, default=-1) + 1, "data_wavefronts": data,
+        "l2_requests": requests,
+    }  # fmt: skip
 
 
 def shared_figures(op: str, width: int, addresses: Sequence[int], active: Sequence[bool]) -> dict[str, int]:
