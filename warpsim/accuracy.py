@@ -261,9 +261,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="the table as JSON")
     parser.add_argument("--cases", action="store_true", help="a line for each case too")
     parser.add_argument("--intervals", action="store_true", help="write the errors to expect to gpus/GPU.errors.json")
+    parser.add_argument("--ablate", action="store_true", help="instead: errors on a few cases, each mechanism off")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="parity plot (.png, .svg, .pdf)")
     given = parser.parse_args(arguments)
     try:
+        if given.ablate:
+            return _ablate(given)
         rows = _rows(given)
         if given.plot is not None:
             _plot(rows, given.plot, given.gpu)
@@ -284,6 +287,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"model {fingerprint()} against recordings of {given.gpu}, {len(rows)} cases")
     for title, content in tables.items():
         print("\n".join(lines(title, content)))
+    return 0
+
+
+def _ablate(given: argparse.Namespace) -> int:
+    from warpsim.ablation import CASES, ablate, text
+
+    if not given.json:
+        print(f"model {fingerprint()}, mean absolute errors in percent over {', '.join(CASES)}")
+        print(f"{'switched off':40s}{'time':>9s}{'DRAM':>9s}   largest change of a time")
+    for line in ablate(given.gpu, jobs=given.jobs):
+        print(json.dumps(line) if given.json else text(line), flush=True)
     return 0
 
 
