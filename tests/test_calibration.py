@@ -23,8 +23,11 @@ def bank(line: int, masks: tuple[int, int]) -> int:
 def test_any_two_bit_xor_hash_is_found_from_line_pairs(seed: int) -> None:
     rng = np.random.default_rng(seed)
     masks = (int(rng.integers(0, 1 << 24)) & ~3 | 1, int(rng.integers(0, 1 << 24)) & ~3 | 2)
-    wavefronts = {(bit, partner): 1 + (bank(line, masks) == bank(0, masks)) for bit, partner, line in tag_pairs(24)}
-    assert bank_masks(wavefronts, 24) == masks
+    for base in (0, 0x21080, int(rng.integers(0, 1 << 21)) << 2):
+        wavefronts = {
+            (bit, partner): 1 + (bank(base + line, masks) == bank(base, masks)) for bit, partner, line in tag_pairs(24)
+        }
+        assert bank_masks(wavefronts, 24, base) == masks
 
 
 def test_a_bank_that_is_no_xor_is_said() -> None:

@@ -385,7 +385,7 @@ def _tag_hash(b: _Bench) -> Iterator[Measured]:
         bit, partner, _ = pairs[index]
         found[bit, partner] = row["measured"]["tag_wavefronts"]
         arena = row["base"]
-    masks = bank_masks(found, top - 7)
+    masks = bank_masks(found, top - 7, arena >> 7)
     yield Measured(
         "tag bank masks",
         list(masks),
@@ -408,17 +408,24 @@ def tag_pairs(bits: int) -> list[tuple[int, int, int]]:
     return [(bit, partner, (1 << bit) ^ partner) for bit in range(2, bits) for partner in (0, 1, 2, 3)]
 
 
-def bank_masks(wavefronts: dict[tuple[int, int], int], bits: int) -> tuple[int, int]:
-    """Masks of the two bank bits from tag wavefronts of line 0 with each line of `tag_pairs`, by (bit, partner)."""
+def bank_masks(wavefronts: dict[tuple[int, int], int], bits: int, base: int = 0) -> tuple[int, int]:
+    """Masks of the two bank bits from tag wavefronts of line 0 with each line of `tag_pairs`, by (bit, partner).
+
+    Lines count from line number `base`, a multiple of 4: adding a bit that `base` has carries into higher ones, whose
+    shares must be known before.
+    """
     masks = [1, 2]
-    for bit in range(2, bits):
+    for bit in reversed(range(2, bits)):
         same = [p for p in (0, 1, 2, 3) if wavefronts.get((bit, p)) == 2]
         if len(same) != 1:
             raise UnsupportedError(
                 f"line bit {bit}: the tag bank is no XOR of line bits here (partners {same} share a bank)"
             )
+        carried = (base ^ (base + (1 << bit))) >> (bit + 1) << (bit + 1)
+        if carried >> bits:
+            raise UnsupportedError(f"line bit {bit}: the arena at line {base:#x} carries it beyond bit {bits - 1}")
         for k in (0, 1):
-            if same[0] >> k & 1:
+            if (same[0] >> k & 1) ^ ((masks[k] & carried).bit_count() & 1):
                 masks[k] |= 1 << bit
     return masks[0], masks[1]
 
