@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from warpsim.errors import KernelError, UnsupportedError
-from warpsim.frontend import memory as mem
+from warpsim.frontend import context as ctx
 from warpsim.frontend.counts import count
 from warpsim.frontend.sass import load_program
 from warpsim.frontend.simt import Executor
@@ -170,7 +170,7 @@ def test_local_arrays(gpu: str) -> None:
             a[(j * 5 + v) & 15] = j * v
         wanted.append(a[v & 15] + a[(v * 3) & 15])
     np.testing.assert_array_equal(out, wanted)
-    assert total(run, "STL", mem.S_REQUESTS) > 0
+    assert total(run, "STL", ctx.S_REQUESTS) > 0
 
 
 @ARCHS

@@ -15,8 +15,8 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from warpsim.errors import UnsupportedError
+from warpsim.frontend import context as ctx
 from warpsim.frontend import divergence as dv
-from warpsim.frontend import memory as mem
 from warpsim.frontend import trace
 from warpsim.frontend.emitter import Emitter, State, Value
 from warpsim.frontend.lanes import SPECIAL_WORDS
@@ -35,13 +35,13 @@ MASK = ir.VectorType(I1, 32)
 POINTER = ir.PointerType()
 
 _WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
-_LOADS = {"LDG": mem.GLOBAL, "LDS": mem.SHARED, "LDL": mem.LOCAL, "LD": mem.GENERIC}
-_STORES = {"STG": mem.GLOBAL, "STS": mem.SHARED, "STL": mem.LOCAL, "ST": mem.GENERIC}
-_ATOMICS = {"ATOMG": mem.GLOBAL, "ATOM": mem.GENERIC, "ATOMS": mem.SHARED}
-_REDUCTIONS = {"RED": mem.GLOBAL, "REDG": mem.GLOBAL}
+_LOADS = {"LDG": ctx.GLOBAL, "LDS": ctx.SHARED, "LDL": ctx.LOCAL, "LD": ctx.GENERIC}
+_STORES = {"STG": ctx.GLOBAL, "STS": ctx.SHARED, "STL": ctx.LOCAL, "ST": ctx.GENERIC}
+_ATOMICS = {"ATOMG": ctx.GLOBAL, "ATOM": ctx.GENERIC, "ATOMS": ctx.SHARED}
+_REDUCTIONS = {"RED": ctx.GLOBAL, "REDG": ctx.GLOBAL}
 _ACTIONS = {
-    "ADD": mem.ATOM_ADD, "MIN": mem.ATOM_MIN, "MAX": mem.ATOM_MAX, "AND": mem.ATOM_AND, "OR": mem.ATOM_OR, "XOR": mem.ATOM_XOR,
-    "EXCH": mem.ATOM_EXCH, "CAS": mem.ATOM_CAS, "CAST": mem.ATOM_CAST, "INC": mem.ATOM_INC, "DEC": mem.ATOM_DEC, "POPC": mem.ATOM_POPC_INC,
+    "ADD": ctx.ATOM_ADD, "MIN": ctx.ATOM_MIN, "MAX": ctx.ATOM_MAX, "AND": ctx.ATOM_AND, "OR": ctx.ATOM_OR, "XOR": ctx.ATOM_XOR,
+    "EXCH": ctx.ATOM_EXCH, "CAS": ctx.ATOM_CAS, "CAST": ctx.ATOM_CAST, "INC": ctx.ATOM_INC, "DEC": ctx.ATOM_DEC, "POPC": ctx.ATOM_POPC_INC,
 }  # fmt: skip
 _NOTHING = {"NOP", "YIELD", "NANOSLEEP", "PMTRIG", "MEMBAR", "ERRBAR", "CCTL", "CCTLL", "DEPBAR", "LDGDEPBAR", "PREEXIT", "ACQBULK", "FENCE"}
 _ENDS = {"BRA", "BRX", "JMP", "JMX", "CALL", "RET", "EXIT", "BSYNC", "BAR", "WARPSYNC", "KILL"}
@@ -116,20 +116,20 @@ def _atomic_type(i: Instruction) -> tuple[int, int]:
     """(type, width) of an atomic."""
     m = i.modifiers
     if "F16x2" in m:
-        return mem.T_F16X2, 4
+        return ctx.T_F16X2, 4
     if "BF16x2" in m or "BF16_V2" in m:
-        return mem.T_BF16X2, 4
+        return ctx.T_BF16X2, 4
     if "F64" in m:
-        return mem.T_F64, 8
+        return ctx.T_F64, 8
     if "F32" in m:
-        return mem.T_F32, 4
+        return ctx.T_F32, 4
     if "64" in m or "U64" in m:
-        return mem.T_U64, 8
+        return ctx.T_U64, 8
     if "S64" in m:
-        return mem.T_S64, 8
+        return ctx.T_S64, 8
     if "S32" in m:
-        return mem.T_S32, 4
-    return mem.T_U32, 4
+        return ctx.T_S32, 4
+    return ctx.T_U32, 4
 
 
 def _target(i: Instruction, program: Program) -> int:
@@ -235,7 +235,7 @@ class _Builder:
                 width, flags, depth = 0, 0, 0
                 if kind in _MEMORY_KINDS:
                     access = self._access(i, len(self.operations) - begin)
-                    width = access[mem.O_WIDTH]
+                    width = access[ctx.O_WIDTH]
                     self.accesses.append(access)
                     words += 66 if kind in (trace.LOCAL_LOAD, trace.LOCAL_STORE) else (1 if kind in _SHARED_KINDS else 34)
                     if {"GPU", "SYS", "BYPASS"} & set(i.modifiers):
@@ -304,29 +304,29 @@ class _Builder:
     def _access(self, i: Instruction, operation: int) -> list[int]:
         op = i.opcode
         width, signed = _width(i)
-        a = [0] * mem.O_SIZE
-        a[mem.O_INDEX], a[mem.O_OPERATION] = i.index, operation
+        a = [0] * ctx.O_SIZE
+        a[ctx.O_INDEX], a[ctx.O_OPERATION] = i.index, operation
         if op == "LDS" and self._swapped(i):
-            a[mem.O_ATOMIC] = mem.ATOM_CAS
+            a[ctx.O_ATOMIC] = ctx.ATOM_CAS
         if op in _LOADS or op in _STORES:
-            a[mem.O_SPACE] = _LOADS[op] if op in _LOADS else _STORES[op]
-            a[mem.O_ACTION] = mem.LOADS if op in _LOADS else mem.STORES
+            a[ctx.O_SPACE] = _LOADS[op] if op in _LOADS else _STORES[op]
+            a[ctx.O_ACTION] = ctx.LOADS if op in _LOADS else ctx.STORES
         elif op == "LDGSTS":
-            a[mem.O_SPACE], a[mem.O_ACTION] = mem.GLOBAL, mem.ASYNC
+            a[ctx.O_SPACE], a[ctx.O_ACTION] = ctx.GLOBAL, ctx.ASYNC
         elif op == "LDSM":
-            a[mem.O_SPACE], a[mem.O_ACTION] = mem.SHARED, mem.MATRIX
+            a[ctx.O_SPACE], a[ctx.O_ACTION] = ctx.SHARED, ctx.MATRIX
             width = 16
-            a[mem.O_REGISTERS] = int(next((m for m in i.modifiers if m in ("2", "4")), "1"))
-            a[mem.O_MATRIX] = int("MT88" in i.modifiers)
+            a[ctx.O_REGISTERS] = int(next((m for m in i.modifiers if m in ("2", "4")), "1"))
+            a[ctx.O_MATRIX] = int("MT88" in i.modifiers)
         else:
-            a[mem.O_SPACE] = _REDUCTIONS.get(op, _ATOMICS.get(op, mem.GLOBAL))
-            a[mem.O_ACTION] = mem.REDUCTIONS if op in _REDUCTIONS else mem.ATOMICS
+            a[ctx.O_SPACE] = _REDUCTIONS.get(op, _ATOMICS.get(op, ctx.GLOBAL))
+            a[ctx.O_ACTION] = ctx.REDUCTIONS if op in _REDUCTIONS else ctx.ATOMICS
             action = next((m for m in i.modifiers if m in _ACTIONS), None)
             if action is None:
                 raise UnsupportedError(f"atomic not supported: {i.text} (instruction {i.index}, source line {i.line})")
-            a[mem.O_ATOMIC] = _ACTIONS[action]
-            a[mem.O_TYPE], width = _atomic_type(i)
-        a[mem.O_WIDTH], a[mem.O_SIGNED] = width, int(signed)
+            a[ctx.O_ATOMIC] = _ACTIONS[action]
+            a[ctx.O_TYPE], width = _atomic_type(i)
+        a[ctx.O_WIDTH], a[ctx.O_SIGNED] = width, int(signed)
         return a
 
     # Code
@@ -339,14 +339,14 @@ class _Builder:
         b = self.b = ir.IRBuilder(entry)
         self.context = b.inttoptr(function.args[0], POINTER)
         self.row = function.args[1]
-        state = b.add(self.word(mem.C_STATE), b.mul(self.row, self.word(mem.C_STATE_STRIDE)))
+        state = b.add(self.word(ctx.C_STATE), b.mul(self.row, self.word(ctx.C_STATE_STRIDE)))
         self.state = b.inttoptr(state, POINTER)
         at = lambda offset: b.gep(self.state, [I64(offset)], source_etype=ir.IntType(8))  # noqa: E731
         layout = self.layout
         emitter_state = State(
             regs=at(layout.regs), regs_unknown=at(layout.regs_unknown), uregs=at(layout.uregs), uregs_unknown=at(layout.uregs_unknown),
             preds=at(4 * dv.PREDICATES), preds_unknown=at(4 * dv.PREDICATES_UNKNOWN), upreds=at(4 * dv.UPREDICATES), upreds_unknown=at(4 * dv.UPREDICATES_UNKNOWN),
-            cbank=b.inttoptr(self.word(mem.C_CBANK), POINTER), cbank_size=b.inttoptr(self.word(mem.C_CBANK_SIZE), POINTER),
+            cbank=b.inttoptr(self.word(ctx.C_CBANK), POINTER), cbank_size=b.inttoptr(self.word(ctx.C_CBANK_SIZE), POINTER),
             special=at(layout.special),
         )  # fmt: skip
         self.addresses = self.scratch(ir.ArrayType(I64, 64), 64)
@@ -354,19 +354,19 @@ class _Builder:
         self.unknown = self.scratch(ir.ArrayType(I32, 8), 32)
         self.active = b.alloca(I32)
         self.exited = b.alloca(I32)
-        self.executed = b.inttoptr(self.word(mem.C_EXECUTED), POINTER)
-        self.lanes = b.inttoptr(self.word(mem.C_LANES), POINTER)
-        self.ring_mask = self.word(mem.C_BLOCKS_MASK)
-        blocks = b.add(self.word(mem.C_BLOCKS), b.mul(b.add(self.ring_mask, I64(1)), b.mul(self.row, I64(2))))
+        self.executed = b.inttoptr(self.word(ctx.C_EXECUTED), POINTER)
+        self.lanes = b.inttoptr(self.word(ctx.C_LANES), POINTER)
+        self.ring_mask = self.word(ctx.C_BLOCKS_MASK)
+        blocks = b.add(self.word(ctx.C_BLOCKS), b.mul(b.add(self.ring_mask, I64(1)), b.mul(self.row, I64(2))))
         self.ring = b.inttoptr(blocks, POINTER)
-        self.block_tail = self.slot(mem.C_BLOCK_TAIL)
-        self.word_tail = self.slot(mem.C_WORD_TAIL)
-        tracing = b.icmp_signed("!=", self.word(mem.C_TRACE), I64(0))
+        self.block_tail = self.slot(ctx.C_BLOCK_TAIL)
+        self.word_tail = self.slot(ctx.C_WORD_TAIL)
+        tracing = b.icmp_signed("!=", self.word(ctx.C_TRACE), I64(0))
         everything = I64((1 << 62) - 1)
-        block_head = b.load(self.slot(mem.C_BLOCK_HEAD), typ=I64)
-        word_head = b.load(self.slot(mem.C_WORD_HEAD), typ=I64)
+        block_head = b.load(self.slot(ctx.C_BLOCK_HEAD), typ=I64)
+        word_head = b.load(self.slot(ctx.C_WORD_HEAD), typ=I64)
         self.block_limit = b.select(tracing, b.add(block_head, self.ring_mask), everything)
-        self.word_limit = b.select(tracing, b.add(word_head, self.word(mem.C_WORDS_MASK)), everything)
+        self.word_limit = b.select(tracing, b.add(word_head, self.word(ctx.C_WORDS_MASK)), everything)
         self.e = Emitter(b, emitter_state, note_unknown=self._note_unknown, note_assumption=self._note_assumption)
         b.store(self.field(dv.ACTIVE), self.active)
         b.store(self.field(dv.EXITED), self.exited)
@@ -429,13 +429,13 @@ class _Builder:
         return self.b.zext(self.b.ctpop(mask), I64)
 
     def _note_unknown(self, i: Instruction, lanes: ir.Value) -> None:
-        origin = self.b.inttoptr(self.word(mem.C_NOTES), POINTER)
+        origin = self.b.inttoptr(self.word(ctx.C_NOTES), POINTER)
         self.b.store(I64(1), self.b.gep(origin, [I64(i.index)], source_etype=I64), align=8)
 
     def _note_assumption(self, i: Instruction, lanes: ir.Value) -> None:
         b = self.b
         some = self.e.any_lane(lanes) if lanes.type.count == 32 else b.extract_element(lanes, I32(0))
-        p = b.gep(b.inttoptr(self.word(mem.C_NOTES), POINTER), [I64(i.index)], source_etype=I64)
+        p = b.gep(b.inttoptr(self.word(ctx.C_NOTES), POINTER), [I64(i.index)], source_etype=I64)
         b.store(b.or_(b.load(p, align=8, typ=I64), b.select(some, I64(2), I64(0))), p, align=8)
 
     def _block(self, n: int) -> None:
@@ -460,7 +460,7 @@ class _Builder:
         budget = self.place(dv.BUDGET_WORD)
         left = b.sub(b.load(budget, align=8, typ=I64), I64(count))
         b.store(left, budget, align=8)
-        self.check(b.icmp_signed("<", left, I64(0)), mem.BUDGET, self.program.instructions[first], I32(0))
+        self.check(b.icmp_signed("<", left, I64(0)), ctx.BUDGET, self.program.instructions[first], I32(0))
         e.reset(b.bitcast(active, MASK))
         self.next = n + 1
         for k in range(first, first + count):
@@ -468,7 +468,7 @@ class _Builder:
             e.lanes = 32  # the rule of a uniform instruction leaves 1
             if fp_kind(i) and i.guard is not None:
                 self.guarded_fp.add(i.index)
-                self.bump(b.inttoptr(self.word(mem.C_FP_LANES), POINTER), i.index, self.popcount(e.lane_word(e.guard_mask(i))))
+                self.bump(b.inttoptr(self.word(ctx.C_FP_LANES), POINTER), i.index, self.popcount(e.lane_word(e.guard_mask(i))))
             if i.opcode in _NOTHING:
                 pass
             elif self._kind(i) in _MEMORY_KINDS:
@@ -506,9 +506,9 @@ class _Builder:
         good = self.function.append_basic_block("good")
         b.cbranch(wrong, bad, good)
         b.position_at_end(bad)
-        record = b.inttoptr(self.word(mem.C_ERROR), POINTER)
+        record = b.inttoptr(self.word(ctx.C_ERROR), POINTER)
         lane = b.zext(b.cttz(lanes, I1(0)), I64)
-        for column, value in ((mem.E_INDEX, I64(i.index)), (mem.E_LANE, lane), (mem.E_ROW, self.row), (mem.E_EXTRA, I64(extra)), (mem.E_KIND, I64(kind))):
+        for column, value in ((ctx.E_INDEX, I64(i.index)), (ctx.E_LANE, lane), (ctx.E_ROW, self.row), (ctx.E_EXTRA, I64(extra)), (ctx.E_KIND, I64(kind))):
             b.store(value, b.gep(record, [I64(column)], source_etype=I64), align=8)
         b.branch(self.error)
         b.position_at_end(good)
@@ -522,12 +522,12 @@ class _Builder:
         """The i32 mask of active lanes in which guard and predicate operands hold; unknown ones are an error."""
         b, e = self.b, self.e
         mask = e.guard_mask(i)
-        self.check_known(e.guard_unknown(i), i, mem.UNKNOWN_BRANCH)
+        self.check_known(e.guard_unknown(i), i, ctx.UNKNOWN_BRANCH)
         for o in i.operands:
             if o.kind in ("pred", "upred"):
                 value = e.widen(e.predicate(o)) if o.kind == "upred" else e.predicate(o)
                 if value.unknown is not None:
-                    self.check_known(b.and_(mask, value.unknown), i, mem.UNKNOWN_BRANCH)
+                    self.check_known(b.and_(mask, value.unknown), i, ctx.UNKNOWN_BRANCH)
                 mask = b.and_(mask, value.bits)
         return e.lane_word(mask)
 
@@ -537,7 +537,7 @@ class _Builder:
         b = self.b
         self.save()
         typ = ir.FunctionType(I64, [I64, I64, I64, I64, I32, POINTER])
-        callee = b.inttoptr(self.word(mem.C_DIVERGE), typ.as_pointer())
+        callee = b.inttoptr(self.word(ctx.C_DIVERGE), typ.as_pointer())
         wrong = b.call(callee, [self.function.args[0], self.row, I64(kind), I64(argument), mask, self.addresses])
         reload = self.function.append_basic_block("reload")
         b.cbranch(b.icmp_signed("!=", wrong, I64(0)), self.error, reload)
@@ -606,7 +606,7 @@ class _Builder:
         assert register.index is not None
         value = e.read(register.index)
         if value.unknown is not None:
-            self.check_known(b.and_(b.bitcast(taken, MASK), value.unknown), i, mem.UNKNOWN_BRANCH)
+            self.check_known(b.and_(b.bitcast(taken, MASK), value.unknown), i, ctx.UNKNOWN_BRANCH)
         offset = 0
         if i.opcode == "RET":
             name = next((o for o in i.operands if o.kind in ("label", "function")), None)
@@ -714,7 +714,7 @@ class _Builder:
         """The value of the first active lane."""
         b = self.b
         if value.unknown is not None:
-            self.check_known(b.and_(value.unknown, self.e.active), i, mem.UNKNOWN_BRANCH)
+            self.check_known(b.and_(value.unknown, self.e.active), i, ctx.UNKNOWN_BRANCH)
         lane = b.cttz(self.e.lane_word(self.e.active), I1(0))
         return b.extract_element(value.bits, b.and_(lane, I32(31)))
 
@@ -729,7 +729,7 @@ class _Builder:
             o = next(o for o in i.operands if o.kind == "pred")
             p = e.predicate(o)
             if p.unknown is not None:
-                self.check_known(b.and_(p.unknown, e.active), i, mem.UNKNOWN_BRANCH)
+                self.check_known(b.and_(p.unknown, e.active), i, ctx.UNKNOWN_BRANCH)
             vote = e.lane_word(b.and_(p.bits, e.active))
             mode = dv.VOTE_COUNT if "POPC" in i.modifiers else (dv.VOTE_AND if "AND" in i.modifiers else dv.VOTE_OR)
         else:
@@ -741,7 +741,7 @@ class _Builder:
             b.position_at_end(some)
         whole = b.not_(b.load(self.exited, typ=I32))
         strays = b.and_(whole, b.not_(mask))
-        self.check(b.icmp_unsigned("!=", strays, I32(0)), mem.DIVERGENT_BARRIER, i, strays)
+        self.check(b.icmp_unsigned("!=", strays, I32(0)), ctx.DIVERGENT_BARRIER, i, strays)
         b.store(values[0] if values else I32(0), self.place(dv.BAR_ID), align=4)
         b.store(values[1] if len(values) > 1 else I32(0), self.place(dv.BAR_THREADS), align=4)
         b.store(vote, self.place(dv.BAR_VOTE), align=4)
@@ -755,8 +755,8 @@ class _Builder:
         b, e = self.b, self.e
         if "RESULT" not in i.modifiers:
             raise UnsupportedError(f"instruction not supported: {i.text} (instruction {i.index}, source line {i.line})")
-        votes = b.inttoptr(self.word(mem.C_VOTES), POINTER)
-        slot = b.sdiv(self.row, self.word(mem.C_WARPS))
+        votes = b.inttoptr(self.word(ctx.C_VOTES), POINTER)
+        slot = b.sdiv(self.row, self.word(ctx.C_WARPS))
         take = lambda k: b.trunc(b.load(b.gep(votes, [b.add(b.mul(slot, I64(4)), I64(k))], source_etype=I64), align=8, typ=I64), I32)  # noqa: E731
         mask = e.guard_mask(i)
         for o in i.operands:
@@ -786,7 +786,7 @@ class _Builder:
         unknown: list[Value] = []
         if o.index is None or o.index == RZ:
             lanes: ir.Value = e.splat(I64(0), 32)
-        elif o.width64 and space in (mem.GLOBAL, mem.GENERIC):
+        elif o.width64 and space in (ctx.GLOBAL, ctx.GENERIC):
             base = e.read64(o.index)
             lanes = base.bits
             unknown.append(base)
@@ -797,7 +797,7 @@ class _Builder:
         if o.scale != 1:
             lanes = b.mul(lanes, e.splat(I64(o.scale), 32))
         if o.uindex is not None and o.uindex != RZ:
-            uniform = e.widen(e.read_uniform64(o.uindex) if space in (mem.GLOBAL, mem.GENERIC) else e.read_uniform(o.uindex))
+            uniform = e.widen(e.read_uniform64(o.uindex) if space in (ctx.GLOBAL, ctx.GENERIC) else e.read_uniform(o.uindex))
             bits = uniform.bits if uniform.bits.type.element == I64 else b.zext(uniform.bits, V64)
             lanes = b.add(lanes, bits)
             unknown.append(uniform)
@@ -810,10 +810,10 @@ class _Builder:
         number = self.number
         self.number += 1
         a = self.accesses[number]
-        assert a[mem.O_INDEX] == i.index
-        action, width, space = a[mem.O_ACTION], a[mem.O_WIDTH], a[mem.O_SPACE]
+        assert a[ctx.O_INDEX] == i.index
+        action, width, space = a[ctx.O_ACTION], a[ctx.O_WIDTH], a[ctx.O_SPACE]
         registers = max(width // 4, 1)
-        self.check_known(e.guard_unknown(i), i, mem.UNKNOWN_GUARD)
+        self.check_known(e.guard_unknown(i), i, ctx.UNKNOWN_GUARD)
         mask = e.guard_mask(i)
         places = [k for k, o in enumerate(i.operands) if o.kind == "addr"]
         if not places:
@@ -825,8 +825,8 @@ class _Builder:
         store: list[tuple[int, Value]] = []  # (row of data, value)
         after = [o for o in i.operands[places[-1] + 1 :] if o.kind in ("reg", "ureg", "imm", "const")]
         target = next((o for o in i.operands[: places[0]] if o.kind == "reg"), None)
-        if action == mem.ASYNC:
-            shared = self._address(i.operands[places[0]], mem.SHARED)
+        if action == ctx.ASYNC:
+            shared = self._address(i.operands[places[0]], ctx.SHARED)
             b.store(shared.bits, b.gep(self.addresses, [I64(32)], source_etype=I64), align=64)
             if shared.unknown is not None:
                 hidden = shared.unknown if hidden is None else b.or_(hidden, shared.unknown)
@@ -835,11 +835,11 @@ class _Builder:
                 if o.kind == "pred":
                     p = e.predicate(o)
                     if p.unknown is not None:
-                        self.check_known(b.and_(p.unknown, mask), i, mem.UNKNOWN_GUARD)
+                        self.check_known(b.and_(p.unknown, mask), i, ctx.UNKNOWN_GUARD)
                     skip = e.lane_word(b.not_(p.bits))
             b.store(skip, b.gep(self.data, [I64(255)], source_etype=I32), align=4)
-        elif action in (mem.STORES, mem.ATOMICS, mem.REDUCTIONS):
-            operands = after[:2] if a[mem.O_ATOMIC] in (mem.ATOM_CAS, mem.ATOM_CAST) and action == mem.ATOMICS else after[:1]
+        elif action in (ctx.STORES, ctx.ATOMICS, ctx.REDUCTIONS):
+            operands = after[:2] if a[ctx.O_ATOMIC] in (ctx.ATOM_CAS, ctx.ATOM_CAST) and action == ctx.ATOMICS else after[:1]
             for place, o in enumerate(operands):
                 for k in range(registers):
                     store.append((4 * place + k, self._data(o, k)))
@@ -852,26 +852,26 @@ class _Builder:
         for place, value in unknown.items():
             b.store(e.lane_word(value.unknown), b.gep(self.unknown, [I64(place)], source_etype=I32), align=4)
         typ = ir.FunctionType(I64, [I64, I64, I64, POINTER, I32, I32, POINTER, POINTER])
-        callee = b.inttoptr(self.word(mem.C_ACCESS + (mem.COPY if action == mem.ASYNC else space)), typ.as_pointer())
+        callee = b.inttoptr(self.word(ctx.C_ACCESS + (ctx.COPY if action == ctx.ASYNC else space)), typ.as_pointer())
         hidden_word = I32(0) if hidden is None else e.lane_word(hidden)
         wrong = b.call(callee, [self.function.args[0], self.row, I64(number), self.addresses, e.lane_word(mask), hidden_word, self.data, self.unknown])
         good = self.function.append_basic_block("accessed")
         b.cbranch(b.icmp_signed("!=", wrong, I64(0)), self.error, good)
         b.position_at_end(good)
-        if action in (mem.LOADS, mem.ATOMICS, mem.MATRIX) and target is not None and target.index != RZ:
+        if action in (ctx.LOADS, ctx.ATOMICS, ctx.MATRIX) and target is not None and target.index != RZ:
             assert target.index is not None
-            for k in range(a[mem.O_REGISTERS] if action == mem.MATRIX else registers):
+            for k in range(a[ctx.O_REGISTERS] if action == ctx.MATRIX else registers):
                 bits = b.load(b.gep(self.data, [I64(32 * k)], source_etype=I32), align=64, typ=V32)
                 lanes = b.load(b.gep(self.unknown, [I64(k)], source_etype=I32), align=4, typ=I32)
                 e.write(target.index + k, Value(bits, b.bitcast(lanes, MASK)), mask)
-        if action == mem.ATOMICS:
+        if action == ctx.ATOMICS:
             # A predicate result says that the operation took place: always, but for a compare-and-swap.
             for o in i.operands[: places[0]]:
                 if o.kind == "pred" and o.index != 7:
                     bits = b.load(self.data, align=64, typ=V32)
                     lanes = b.load(self.unknown, align=4, typ=I32)
-                    swapped = b.icmp_unsigned("!=", bits, e.constant(0)) if a[mem.O_ATOMIC] == mem.ATOM_CAST else e.constant(1, I1)
-                    e.write_predicate(o, Value(swapped, b.bitcast(lanes, MASK) if a[mem.O_ATOMIC] == mem.ATOM_CAST else None), mask)
+                    swapped = b.icmp_unsigned("!=", bits, e.constant(0)) if a[ctx.O_ATOMIC] == ctx.ATOM_CAST else e.constant(1, I1)
+                    e.write_predicate(o, Value(swapped, b.bitcast(lanes, MASK) if a[ctx.O_ATOMIC] == ctx.ATOM_CAST else None), mask)
 
     def _data(self, o: Operand, k: int) -> Value:
         """Register k of a store's or atomic's operand."""
@@ -910,7 +910,7 @@ def build(program: Program) -> Code:
         leaders=builder.leaders,
         blocks=builder.blocks,
         words=builder.words,
-        accesses=np.array(builder.accesses, np.int64).reshape(-1, mem.O_SIZE),
+        accesses=np.array(builder.accesses, np.int64).reshape(-1, ctx.O_SIZE),
         operations=np.array(builder.operations, trace.OPERATION),
         block_first=np.array(builder.block_first, np.int32),
         block_count=np.array(builder.block_count, np.int32),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.frontend import memory as mem
+from warpsim.frontend import context as ctx
 from warpsim.frontend.blocks import fp_kind
 from warpsim.frontend.faults import place_of
 from warpsim.frontend.program import Instruction
@@ -73,49 +73,49 @@ def _instruction_metrics(executor: Executor, i: Instruction, executed: int, lane
     s = executor.stats[i.index]
     if i.opcode in _GLOBAL:
         op = _GLOBAL[i.opcode]
-        put(f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum", s[mem.S_REQUESTS])
-        put(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum", s[mem.S_SECTORS], s[mem.S_IDEAL_SECTORS])
+        put(f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum", s[ctx.S_REQUESTS])
+        put(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum", s[ctx.S_SECTORS], s[ctx.S_IDEAL_SECTORS])
         if op == "ld":
-            put("l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_ld.sum", s[mem.S_TAG_WAVEFRONTS])
-        put("l1tex__data_pipe_lsu_wavefronts.sum", s[mem.S_DATA_WAVEFRONTS])
+            put("l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_ld.sum", s[ctx.S_TAG_WAVEFRONTS])
+        put("l1tex__data_pipe_lsu_wavefronts.sum", s[ctx.S_DATA_WAVEFRONTS])
     elif i.opcode == "LDGSTS":
         # Counted with the global loads as well; its shared side has counters of its own.
-        put("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", s[mem.S_REQUESTS])
-        put("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", s[mem.S_SECTORS], s[mem.S_IDEAL_SECTORS])
-        put("l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_ld.sum", s[mem.S_TAG_WAVEFRONTS])
+        put("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", s[ctx.S_REQUESTS])
+        put("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", s[ctx.S_SECTORS], s[ctx.S_IDEAL_SECTORS])
+        put("l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_ld.sum", s[ctx.S_TAG_WAVEFRONTS])
         way = "bypass" if "BYPASS" in i.modifiers else "access"
-        put(f"sm__sass_l1tex_t_requests_pipe_lsu_mem_global_op_ldgsts_cache_{way}.sum", s[mem.S_REQUESTS])
-        put(f"sm__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_{way}.sum", s[mem.S_SECTORS], s[mem.S_IDEAL_SECTORS])
-        put("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum", s[mem.S_IDEAL_WAVEFRONTS])
-        put("l1tex__data_pipe_lsu_wavefronts.sum", s[mem.S_IDEAL_WAVEFRONTS])
+        put(f"sm__sass_l1tex_t_requests_pipe_lsu_mem_global_op_ldgsts_cache_{way}.sum", s[ctx.S_REQUESTS])
+        put(f"sm__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_{way}.sum", s[ctx.S_SECTORS], s[ctx.S_IDEAL_SECTORS])
+        put("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum", s[ctx.S_IDEAL_WAVEFRONTS])
+        put("l1tex__data_pipe_lsu_wavefronts.sum", s[ctx.S_IDEAL_WAVEFRONTS])
     elif i.opcode in _SHARED:
         op = _SHARED[i.opcode]
-        put(f"{_WAVEFRONTS}_op_{op}.sum", s[mem.S_DATA_WAVEFRONTS], s[mem.S_IDEAL_WAVEFRONTS])
-        put(f"{_DATA_CONFLICTS}_op_{op}.sum", s[mem.S_CONFLICTS])
-        put(f"{_WAVEFRONTS}.sum", s[mem.S_DATA_WAVEFRONTS])
-        put(f"{_DATA_CONFLICTS}.sum", s[mem.S_CONFLICTS])
-        put("l1tex__data_pipe_lsu_wavefronts.sum", s[mem.S_DATA_WAVEFRONTS])
+        put(f"{_WAVEFRONTS}_op_{op}.sum", s[ctx.S_DATA_WAVEFRONTS], s[ctx.S_IDEAL_WAVEFRONTS])
+        put(f"{_DATA_CONFLICTS}_op_{op}.sum", s[ctx.S_CONFLICTS])
+        put(f"{_WAVEFRONTS}.sum", s[ctx.S_DATA_WAVEFRONTS])
+        put(f"{_DATA_CONFLICTS}.sum", s[ctx.S_CONFLICTS])
+        put("l1tex__data_pipe_lsu_wavefronts.sum", s[ctx.S_DATA_WAVEFRONTS])
         if i.opcode == "LDSM":
-            put("smsp__inst_executed_op_ldsm.sum", s[mem.S_REQUESTS])
+            put("smsp__inst_executed_op_ldsm.sum", s[ctx.S_REQUESTS])
         elif op in ("ld", "st"):
-            put(f"smsp__sass_inst_executed_op_shared_{op}.sum", s[mem.S_REQUESTS])  # with an active lane
+            put(f"smsp__sass_inst_executed_op_shared_{op}.sum", s[ctx.S_REQUESTS])  # with an active lane
     elif i.opcode in _LOCAL:
         op = _LOCAL[i.opcode]
-        put(f"l1tex__t_requests_pipe_lsu_mem_local_op_{op}.sum", s[mem.S_REQUESTS])
-        put(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{op}.sum", s[mem.S_SECTORS], s[mem.S_IDEAL_SECTORS])
-        put("l1tex__data_pipe_lsu_wavefronts.sum", s[mem.S_DATA_WAVEFRONTS])
+        put(f"l1tex__t_requests_pipe_lsu_mem_local_op_{op}.sum", s[ctx.S_REQUESTS])
+        put(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{op}.sum", s[ctx.S_SECTORS], s[ctx.S_IDEAL_SECTORS])
+        put("l1tex__data_pipe_lsu_wavefronts.sum", s[ctx.S_DATA_WAVEFRONTS])
 
 
 def _touched(executor: Executor, counts: Counts) -> None:
     counts.useful_bytes = {"read": 0, "write": 0}
     for k, name in enumerate(executor.buffer_names):
         row = executor.buffers[k]
-        if row[mem.B_HIGH] <= row[mem.B_LOW]:
+        if row[ctx.B_HIGH] <= row[ctx.B_LOW]:
             counts.touched[name] = 0
             continue
-        counts.touched[name] = int(row[mem.B_HIGH] - row[mem.B_BASE])
-        first = int(row[mem.B_LOW] - row[mem.B_BASE]) // 128
-        last = int(row[mem.B_HIGH] - row[mem.B_BASE] - 1) // 128 + 1
+        counts.touched[name] = int(row[ctx.B_HIGH] - row[ctx.B_BASE])
+        first = int(row[ctx.B_LOW] - row[ctx.B_BASE]) // 128
+        last = int(row[ctx.B_HIGH] - row[ctx.B_BASE] - 1) // 128 + 1
         for way, bits in (("read", executor.read_bits[k]), ("write", executor.write_bits[k])):
             words = bits.view(np.uint32)[first:last]
             for begin in range(0, len(words), 1 << 20):
@@ -125,11 +125,11 @@ def _touched(executor: Executor, counts: Counts) -> None:
 def _worst(executor: Executor, index: int) -> dict[str, Any]:
     """The request of an instruction with the most sectors or wavefronts: mask of active lanes, 32 byte addresses."""
     row = executor.worst[index]
-    active = int(row[mem.W_ACTIVE])
+    active = int(row[ctx.W_ACTIVE])
     if not active:
         return {}
     on = (active >> np.arange(32)) & 1
-    return {"worst": {"active": active & 0xFFFFFFFF, "addresses": (row[mem.W_ADDRESSES :] * on).tolist()}}
+    return {"worst": {"active": active & 0xFFFFFFFF, "addresses": (row[ctx.W_ADDRESSES :] * on).tolist()}}
 
 
 def count(executor: Executor) -> Counts:
@@ -137,7 +137,7 @@ def count(executor: Executor) -> Counts:
     program = executor.program
     executed, lanes = _per_instruction(executor)
     counts = Counts()
-    widths = {int(a[mem.O_INDEX]): int(a[mem.O_WIDTH]) for a in executor.code.accesses}
+    widths = {int(a[ctx.O_INDEX]): int(a[ctx.O_WIDTH]) for a in executor.code.accesses}
     lines: dict[tuple[int, int], dict[str, Any]] = {}
     for i in program.instructions:
         ran = int(executed[i.index])
@@ -160,7 +160,7 @@ def count(executor: Executor) -> Counts:
             access = {"op": i.opcode, "space": space, "index": i.index, "width": widths[i.index]}
             line["accesses"].append(access | _worst(executor, i.index))
     for i in program.instructions:
-        threads = int(executor.stats[i.index, mem.S_THREADS])
+        threads = int(executor.stats[i.index, ctx.S_THREADS])
         if not threads:
             continue
         if i.opcode in _GLOBAL or i.opcode == "LDGSTS":
@@ -168,7 +168,7 @@ def count(executor: Executor) -> Counts:
             counts.requested_bytes[op] = counts.requested_bytes.get(op, 0) + threads * widths[i.index]
         if i.opcode in _SHARED and _SHARED[i.opcode] in ("ld", "st"):
             op = _SHARED[i.opcode]
-            counts.shared_requests[op] = counts.shared_requests.get(op, 0) + int(executor.stats[i.index, mem.S_REQUESTS])
+            counts.shared_requests[op] = counts.shared_requests.get(op, 0) + int(executor.stats[i.index, ctx.S_REQUESTS])
     _touched(executor, counts)
     for k, note in enumerate(executor.notes):
         if note & 2:

@@ -11,7 +11,7 @@ import numpy as np
 from numba import carray, types
 
 from warpsim.compilation import cfunc, njit
-from warpsim.frontend.memory import BAD_TARGET, C_LEADERS, C_STATE, C_STATE_STRIDE, DEADLOCK, fail, i32, i64
+from warpsim.frontend.context import BAD_TARGET, C_LEADERS, C_STATE, C_STATE_STRIDE, DEADLOCK, fail, i32, i64
 
 # State of a warp, in 32-bit words; what follows HEADER depends on the kernel.
 PC, ACTIVE, EXITED, DEPTH, WAITS, BAR_ID, BAR_THREADS, BAR_VOTE, BUDGET_WORD, BAR_MODE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 10

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from warpsim.errors import KernelError
-from warpsim.frontend import memory as mem
+from warpsim.frontend import context as ctx
 from warpsim.frontend.program import RZ, Instruction, Program
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def _nearest(executor: Executor, address: int) -> str:
     best = ""
     distance = 1 << 62
     for name, row in zip(executor.buffer_names, executor.buffers, strict=False):
-        base, end = int(row[mem.B_BASE]), int(row[mem.B_END])
+        base, end = int(row[ctx.B_BASE]), int(row[ctx.B_END])
         if address >= end and address - end < distance:
             distance = address - end
             best = f"{address - end} bytes past the end of buffer '{name}' ({end - base} bytes)"
@@ -49,40 +49,40 @@ def _nearest(executor: Executor, address: int) -> str:
 
 def explain(executor: Executor) -> KernelError:
     """The error that the executor's record describes."""
-    kind, index, lane, address, row, extra = (int(v) for v in executor.error[: mem.E_SIZE])
+    kind, index, lane, address, row, extra = (int(v) for v in executor.error[: ctx.E_SIZE])
     program = executor.program
     kernel = f"kernel '{executor.launch.entry}'"
     thread = _thread(executor, row, lane)
     where = place_of(program, index)
-    if kind in (mem.UNKNOWN_ADDRESS, mem.UNKNOWN_BRANCH, mem.UNKNOWN_GUARD):
-        what = {mem.UNKNOWN_ADDRESS: "an address", mem.UNKNOWN_BRANCH: "a branch", mem.UNKNOWN_GUARD: "whether memory is accessed"}[kind]
+    if kind in (ctx.UNKNOWN_ADDRESS, ctx.UNKNOWN_BRANCH, ctx.UNKNOWN_GUARD):
+        what = {ctx.UNKNOWN_ADDRESS: "an address", ctx.UNKNOWN_BRANCH: "a branch", ctx.UNKNOWN_GUARD: "whether memory is accessed"}[kind]
         return KernelError(f"{kernel}: an unknown value decides {what} at {where}, {thread}; {_origin(executor, program.instructions[index], kind)}")
-    if kind == mem.OUT_OF_BOUNDS:
+    if kind == ctx.OUT_OF_BOUNDS:
         return KernelError(f"{kernel}: out of bounds: {extra} bytes at 0x{address:x} at {where}, {thread}: {_nearest(executor, address)}")
-    if kind == mem.MISALIGNED:
+    if kind == ctx.MISALIGNED:
         return KernelError(f"{kernel}: misaligned: {extra} bytes at 0x{address & ((1 << 64) - 1):x}, not a multiple of {extra}, at {where}, {thread}")
-    size = int(executor.context[mem.C_SHARED_SIZE])
-    if kind == mem.SHARED_BOUNDS:
+    size = int(executor.context[ctx.C_SHARED_SIZE])
+    if kind == ctx.SHARED_BOUNDS:
         return KernelError(f"{kernel}: shared memory out of bounds: {extra} bytes at offset {address}, the CTA has {size}, at {where}, {thread}")
-    if kind == mem.SHARED_UNWRITTEN:
+    if kind == ctx.SHARED_UNWRITTEN:
         return KernelError(f"{kernel}: shared memory read at offset {address} that was never written, or by another warp without a barrier (__syncthreads) between, at {where}, {thread}")
-    if kind == mem.SHARED_RACE:
+    if kind == ctx.SHARED_RACE:
         return KernelError(
             f"{kernel}: race on shared memory at offset {address}: another warp accessed it without a barrier (__syncthreads) between, at {where}, {thread}"
         )
-    if kind == mem.DIVERGENT_BARRIER:
+    if kind == ctx.DIVERGENT_BARRIER:
         return KernelError(f"{kernel}: divergent barrier: {thread} does not take part in __syncthreads at {where}")
-    if kind == mem.BUDGET and extra:
+    if kind == ctx.BUDGET and extra:
         return KernelError(f"{kernel}: endless loop: a warp is in a state it has been in before, at {where}, {thread}")
-    if kind == mem.BUDGET:
+    if kind == ctx.BUDGET:
         return KernelError(f"{kernel}: a warp ran {executor.budget} instructions and has not finished, at {where}, {thread}: an endless loop?")
-    if kind == mem.DEADLOCK:
+    if kind == ctx.DEADLOCK:
         if extra:
             return KernelError(f"{kernel}: deadlock: {thread} waits at a barrier that other warps of its CTA never reach")
         return KernelError(f"{kernel}: deadlock: lanes of a warp wait for each other and none can run, {thread}")
-    if kind == mem.LOCAL_BOUNDS:
+    if kind == ctx.LOCAL_BOUNDS:
         return KernelError(f"{kernel}: local memory out of bounds: offset {address} at {where}, {thread}")
-    if kind == mem.MIXED_GENERIC:
+    if kind == ctx.MIXED_GENERIC:
         return KernelError(f"{kernel}: a generic access to several memory spaces at once is not supported, at {where}, {thread}")
     return KernelError(f"{kernel}: jump to 0x{address:x}, where no code is, at {where}, {thread}")
 
@@ -120,16 +120,16 @@ def _targets(i: Instruction) -> set[tuple[str, int]]:
 def _origin(executor: Executor, at: Instruction, kind: int) -> str:
     """Follow definitions backwards from an instruction to a load of an opaque buffer or an opcode without a rule."""
     program = executor.program
-    loads = {int(a[mem.O_INDEX]): n for n, a in enumerate(executor.code.accesses)}
+    loads = {int(a[ctx.O_INDEX]): n for n, a in enumerate(executor.code.accesses)}
     address_only = [o for o in at.operands if o.kind == "addr"]
     wanted = set()
-    if kind == mem.UNKNOWN_ADDRESS and address_only:
+    if kind == ctx.UNKNOWN_ADDRESS and address_only:
         for o in address_only:
             if o.index is not None:
                 wanted |= {("reg", o.index), ("reg", o.index + 1)}
             if o.uindex is not None:
                 wanted |= {("ureg", o.uindex), ("ureg", o.uindex + 1)}
-    elif kind == mem.UNKNOWN_GUARD and at.guard is not None and at.guard.index is not None:
+    elif kind == ctx.UNKNOWN_GUARD and at.guard is not None and at.guard.index is not None:
         wanted = {(at.guard.kind, at.guard.index)}
     else:
         wanted = _sources(at)

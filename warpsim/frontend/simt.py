@@ -21,12 +21,15 @@ from numba import carray, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from warpsim.coalescing import LINES, OUT, SCRATCH
 from warpsim.compilation import njit
 from warpsim.errors import KernelError
-from warpsim.frontend import blocks, memory as mem
+from warpsim.frontend import blocks
+from warpsim.frontend import context as ctx
 from warpsim.frontend import divergence as dv
 from warpsim.frontend.faults import explain
 from warpsim.frontend.lanes import SPECIAL
+from warpsim.frontend.memory import ACCESSES
 from warpsim.frontend.native import compile_native
 from warpsim.frontend.program import Program
 from warpsim.frontend.trace import Rings
@@ -44,9 +47,9 @@ _RUN = 5  # status of a warp that can run, beside those of `blocks`
 
 # Context words of the slots' own, after those of `memory`.
 _SLOT_CTA, _STATUS, _DONE, _ARRIVALS, _ENTRY, _END_BLOCK, _GRID, _BLOCK_THREADS, _CTAID, _UNKNOWN_FROM, _UNKNOWN_WORDS, _BUDGET, _SPIN, _FIRSTS = range(
-    mem.C_SIZE, mem.C_SIZE + 14
+    ctx.C_SIZE, ctx.C_SIZE + 14
 )
-_SIZE = mem.C_SIZE + 14
+_SIZE = ctx.C_SIZE + 14
 
 
 @intrinsic
@@ -66,14 +69,14 @@ def _call(typingctx, function, context, row):  # type: ignore[no-untyped-def]
 @njit
 def _begin(c, cta, slot):  # type: ignore[no-untyped-def]
     """Put a CTA into a slot: registers known, rings empty, shared memory unwritten, the warps at instruction 0."""
-    warps = c[mem.C_WARPS]
-    grid_x, grid_y = mem.i64(c[_GRID])[0], mem.i64(c[_GRID])[1]
+    warps = c[ctx.C_WARPS]
+    grid_x, grid_y = ctx.i64(c[_GRID])[0], ctx.i64(c[_GRID])[1]
     x, y, z = cta % grid_x, cta // grid_x % grid_y, cta // (grid_x * grid_y)
-    mem.i64(c[_SLOT_CTA])[slot] = cta
+    ctx.i64(c[_SLOT_CTA])[slot] = cta
     threads = c[_BLOCK_THREADS]
     for w in range(warps):
         row = slot * warps + w
-        s = mem.i32(c[mem.C_STATE] + row * c[mem.C_STATE_STRIDE])
+        s = ctx.i32(c[ctx.C_STATE] + row * c[ctx.C_STATE_STRIDE])
         live = min(threads - 32 * w, 32)
         mask = np.int32(np.uint32((np.int64(1) << live) - 1))
         for k in range(dv.BARRIERS + 16):
@@ -82,34 +85,34 @@ def _begin(c, cta, slot):  # type: ignore[no-untyped-def]
             s[k] = 0
         s[dv.ACTIVE] = mask
         s[dv.EXITED] = ~mask
-        mem.i64(c[mem.C_STATE] + row * c[mem.C_STATE_STRIDE] + 4 * dv.BUDGET_WORD)[0] = c[_BUDGET]
+        ctx.i64(c[ctx.C_STATE] + row * c[ctx.C_STATE_STRIDE] + 4 * dv.BUDGET_WORD)[0] = c[_BUDGET]
         at = c[_CTAID]
         s[at], s[at + 1], s[at + 2] = x, y, z
         for k in range(c[_UNKNOWN_FROM], c[_UNKNOWN_FROM] + c[_UNKNOWN_WORDS]):
             s[k] = 0
-        mem.i64(c[_STATUS])[row] = _RUN
-        mem.u8(c[_DONE])[row] = 0
-        mem.i64(c[mem.C_BLOCK_HEAD])[row] = 0
-        mem.i64(c[mem.C_BLOCK_TAIL])[row] = 0
-        mem.i64(c[mem.C_WORD_HEAD])[row] = 0
-        mem.i64(c[mem.C_WORD_TAIL])[row] = 0
-        if c[mem.C_LOCAL_BYTES]:
-            hidden = mem.u8(c[mem.C_LOCAL_UNKNOWN] + row * c[mem.C_LOCAL_BYTES] * 8)
-            for k in range(c[mem.C_LOCAL_BYTES] * 8):
+        ctx.i64(c[_STATUS])[row] = _RUN
+        ctx.u8(c[_DONE])[row] = 0
+        ctx.i64(c[ctx.C_BLOCK_HEAD])[row] = 0
+        ctx.i64(c[ctx.C_BLOCK_TAIL])[row] = 0
+        ctx.i64(c[ctx.C_WORD_HEAD])[row] = 0
+        ctx.i64(c[ctx.C_WORD_TAIL])[row] = 0
+        if c[ctx.C_LOCAL_BYTES]:
+            hidden = ctx.u8(c[ctx.C_LOCAL_UNKNOWN] + row * c[ctx.C_LOCAL_BYTES] * 8)
+            for k in range(c[ctx.C_LOCAL_BYTES] * 8):
                 hidden[k] = 0
-    words = c[mem.C_WORD_STRIDE]
-    if c[mem.C_SHARED_SIZE]:
-        written = mem.u32(c[mem.C_WRITTEN] + slot * words * 4)
-        read = mem.u32(c[mem.C_READ] + slot * words * 4)
-        hidden = mem.u8(c[mem.C_SHARED_UNKNOWN] + slot * words)
+    words = c[ctx.C_WORD_STRIDE]
+    if c[ctx.C_SHARED_SIZE]:
+        written = ctx.u32(c[ctx.C_WRITTEN] + slot * words * 4)
+        read = ctx.u32(c[ctx.C_READ] + slot * words * 4)
+        hidden = ctx.u8(c[ctx.C_SHARED_UNKNOWN] + slot * words)
         for k in range(words):
             written[k] = 0
             read[k] = 0
             hidden[k] = 0
-    mem.i64(c[mem.C_EPOCH])[slot] = 1
+    ctx.i64(c[ctx.C_EPOCH])[slot] = 1
     for w in range(warps):
-        mem.i64(c[_SPIN] + (slot * warps + w) * 32)[0] = -1
-    arrivals = mem.i64(c[_ARRIVALS])
+        ctx.i64(c[_SPIN] + (slot * warps + w) * 32)[0] = -1
+    arrivals = ctx.i64(c[_ARRIVALS])
     for k in range(16):
         arrivals[slot * 16 + k] = 0
 
@@ -117,8 +120,8 @@ def _begin(c, cta, slot):  # type: ignore[no-untyped-def]
 @njit
 def _release(c, slot):  # type: ignore[no-untyped-def]
     """Open the CTA barriers that all the warps they wait for have reached; whether there was one."""
-    warps = c[mem.C_WARPS]
-    status = mem.i64(c[_STATUS])
+    warps = c[ctx.C_WARPS]
+    status = ctx.i64(c[_STATUS])
     live = 0
     for w in range(warps):
         live += status[slot * warps + w] != blocks.DONE
@@ -127,18 +130,18 @@ def _release(c, slot):  # type: ignore[no-untyped-def]
         row = slot * warps + w
         if status[row] != blocks.WAIT:
             continue
-        s = mem.i32(c[mem.C_STATE] + row * c[mem.C_STATE_STRIDE])
+        s = ctx.i32(c[ctx.C_STATE] + row * c[ctx.C_STATE_STRIDE])
         barrier = s[dv.BAR_ID]
         need = live if s[dv.BAR_THREADS] == 0 else s[dv.BAR_THREADS] // 32
-        here = mem.i64(c[_ARRIVALS])[slot * 16 + barrier]
+        here = ctx.i64(c[_ARRIVALS])[slot * 16 + barrier]
         for v in range(warps):
-            t = mem.i32(c[mem.C_STATE] + (slot * warps + v) * c[mem.C_STATE_STRIDE])
+            t = ctx.i32(c[ctx.C_STATE] + (slot * warps + v) * c[ctx.C_STATE_STRIDE])
             here += status[slot * warps + v] == blocks.WAIT and t[dv.BAR_ID] == barrier
         if here < need:
             continue
         count, every, some = 0, 1, 0
         for v in range(warps):
-            t = mem.i32(c[mem.C_STATE] + (slot * warps + v) * c[mem.C_STATE_STRIDE])
+            t = ctx.i32(c[ctx.C_STATE] + (slot * warps + v) * c[ctx.C_STATE_STRIDE])
             if status[slot * warps + v] == blocks.WAIT and t[dv.BAR_ID] == barrier:
                 status[slot * warps + v] = _RUN
                 vote = np.uint32(t[dv.BAR_VOTE])
@@ -146,12 +149,12 @@ def _release(c, slot):  # type: ignore[no-untyped-def]
                     count += (vote >> np.uint32(lane)) & np.uint32(1)
                 every = every and t[dv.BAR_VOTE] == t[dv.ACTIVE]
                 some = some or vote != np.uint32(0)
-        votes = mem.i64(c[mem.C_VOTES])
+        votes = ctx.i64(c[ctx.C_VOTES])
         if s[dv.BAR_MODE] != dv.VOTE_NONE:
             votes[slot * 4] = count
             votes[slot * 4 + 1] = every if s[dv.BAR_MODE] == dv.VOTE_AND else some
-        mem.i64(c[_ARRIVALS])[slot * 16 + barrier] = 0
-        mem.i64(c[mem.C_EPOCH])[slot] += 1
+        ctx.i64(c[_ARRIVALS])[slot * 16 + barrier] = 0
+        ctx.i64(c[ctx.C_EPOCH])[slot] += 1
         opened = True
     return opened
 
@@ -162,11 +165,11 @@ def _spins(c, row):  # type: ignore[no-untyped-def]
 
     Called when its rings are full. Brent's method: a state is kept, and replaced after 1, 2, 4, 8 ... calls.
     """
-    spin = mem.i64(c[_SPIN] + row * 32)
-    accesses = mem.i64(c[mem.C_WORD_TAIL])[row]
-    words = mem.i64(c[mem.C_STATE] + row * c[mem.C_STATE_STRIDE])
+    spin = ctx.i64(c[_SPIN] + row * 32)
+    accesses = ctx.i64(c[ctx.C_WORD_TAIL])[row]
+    words = ctx.i64(c[ctx.C_STATE] + row * c[ctx.C_STATE_STRIDE])
     state = np.uint64(accesses)
-    for k in range(c[mem.C_STATE_STRIDE] // 8):
+    for k in range(c[ctx.C_STATE_STRIDE] // 8):
         if k != dv.BUDGET_WORD // 2:
             state = (state ^ np.uint64(words[k])) * np.uint64(0x9E3779B97F4A7C15)
             state ^= state >> np.uint64(31)
@@ -182,9 +185,9 @@ def _spins(c, row):  # type: ignore[no-untyped-def]
 @njit
 def _advance(context, slot):  # type: ignore[no-untyped-def]
     """Run the CTA in a slot until it is done or its rings are full; 0, or 1 for an error."""
-    c = carray(mem._pointer(context), _SIZE, np.int64)
-    warps = c[mem.C_WARPS]
-    status = mem.i64(c[_STATUS])
+    c = carray(ctx.pointer(context), _SIZE, np.int64)
+    warps = c[ctx.C_WARPS]
+    status = ctx.i64(c[_STATUS])
     for w in range(warps):
         if status[slot * warps + w] == blocks.FULL:
             status[slot * warps + w] = _RUN
@@ -196,19 +199,19 @@ def _advance(context, slot):  # type: ignore[no-untyped-def]
                 if result == blocks.ERROR:
                     return 1
                 if result == blocks.DONE:
-                    mask = c[mem.C_BLOCKS_MASK]
-                    tails = mem.i64(c[mem.C_BLOCK_TAIL])
-                    mem.u16(c[mem.C_BLOCKS] + row * (mask + 1) * 2)[tails[row] & mask] = np.uint16(c[_END_BLOCK])
+                    mask = c[ctx.C_BLOCKS_MASK]
+                    tails = ctx.i64(c[ctx.C_BLOCK_TAIL])
+                    ctx.u16(c[ctx.C_BLOCKS] + row * (mask + 1) * 2)[tails[row] & mask] = np.uint16(c[_END_BLOCK])
                     tails[row] += 1
-                    mem.u8(c[_DONE])[row] = 1
+                    ctx.u8(c[_DONE])[row] = 1
                 if result == blocks.ARRIVED:
-                    s = mem.i32(c[mem.C_STATE] + row * c[mem.C_STATE_STRIDE])
-                    mem.i64(c[_ARRIVALS])[slot * 16 + s[dv.BAR_ID]] += 1
-                    mem.i64(c[mem.C_EPOCH])[slot] += 1
+                    s = ctx.i32(c[ctx.C_STATE] + row * c[ctx.C_STATE_STRIDE])
+                    ctx.i64(c[_ARRIVALS])[slot * 16 + s[dv.BAR_ID]] += 1
+                    ctx.i64(c[ctx.C_EPOCH])[slot] += 1
                     result = _RUN
                 if result == blocks.FULL and _spins(c, row):
-                    s = mem.i32(c[mem.C_STATE] + row * c[mem.C_STATE_STRIDE])
-                    return mem.fail(context, mem.BUDGET, mem.i32(c[_FIRSTS])[s[dv.PC]], 0, 0, row, 1)
+                    s = ctx.i32(c[ctx.C_STATE] + row * c[ctx.C_STATE_STRIDE])
+                    return ctx.fail(context, ctx.BUDGET, ctx.i32(c[_FIRSTS])[s[dv.PC]], 0, 0, row, 1)
                 status[row] = result
         if not _release(c, slot):
             break
@@ -219,13 +222,13 @@ def _advance(context, slot):  # type: ignore[no-untyped-def]
         if status[slot * warps + w] == blocks.WAIT:
             stuck = slot * warps + w
     if stuck >= 0:
-        return mem.fail(context, mem.DEADLOCK, 0, 0, 0, stuck, 1)
+        return ctx.fail(context, ctx.DEADLOCK, 0, 0, 0, stuck, 1)
     return 0
 
 
 @njit
 def _start(context, ctas, slots):  # type: ignore[no-untyped-def]
-    c = carray(mem._pointer(context), _SIZE, np.int64)
+    c = carray(ctx.pointer(context), _SIZE, np.int64)
     for k in range(len(ctas)):
         _begin(c, ctas[k], slots[k])
         if _advance(context, slots[k]):
@@ -243,7 +246,7 @@ def _refill(context, slots):  # type: ignore[no-untyped-def]
 
 @njit
 def _count(context, first, last):  # type: ignore[no-untyped-def]
-    c = carray(mem._pointer(context), _SIZE, np.int64)
+    c = carray(ctx.pointer(context), _SIZE, np.int64)
     for cta in range(first, last):
         _begin(c, cta, 0)
         if _advance(context, 0):
@@ -284,42 +287,42 @@ class Executor:
         self._hold: list[NDArray[np.generic]] = []
         self.context = np.zeros(_SIZE, np.int64)
         c = self.context
-        self.executed = self._array(len(self.code.blocks), mem.C_EXECUTED)
-        self.lanes = self._array(len(self.code.blocks), mem.C_LANES)
-        self.stats = self._array((self.instructions, mem.S_SIZE), mem.C_STATS)
-        self.worst = self._array((self.instructions, mem.W_SIZE), mem.C_WORST)
-        self.fp_lanes = self._array(self.instructions, mem.C_FP_LANES)
-        self.notes = self._array(self.instructions, mem.C_NOTES)
-        self.error = self._array(mem.E_SIZE, mem.C_ERROR)
-        accesses = np.ascontiguousarray(self.code.accesses if len(self.code.accesses) else np.zeros((1, mem.O_SIZE), np.int64))
-        memos = np.zeros((len(accesses), mem.M_SIZE), np.int64)
+        self.executed = self._array(len(self.code.blocks), ctx.C_EXECUTED)
+        self.lanes = self._array(len(self.code.blocks), ctx.C_LANES)
+        self.stats = self._array((self.instructions, ctx.S_SIZE), ctx.C_STATS)
+        self.worst = self._array((self.instructions, ctx.W_SIZE), ctx.C_WORST)
+        self.fp_lanes = self._array(self.instructions, ctx.C_FP_LANES)
+        self.notes = self._array(self.instructions, ctx.C_NOTES)
+        self.error = self._array(ctx.E_SIZE, ctx.C_ERROR)
+        accesses = np.ascontiguousarray(self.code.accesses if len(self.code.accesses) else np.zeros((1, ctx.O_SIZE), np.int64))
+        memos = np.zeros((len(accesses), ctx.M_SIZE), np.int64)
         self._hold.append(memos)
-        accesses[:, mem.O_MEMO] = memos.ctypes.data + 8 * mem.M_SIZE * np.arange(len(accesses))
-        self._point(mem.C_OPS, accesses)
+        accesses[:, ctx.O_MEMO] = memos.ctypes.data + 8 * ctx.M_SIZE * np.arange(len(accesses))
+        self._point(ctx.C_OPS, accesses)
         self.accesses = accesses
-        self.origin = self._array(max(len(accesses), 1), mem.C_ORIGIN)
+        self.origin = self._array(max(len(accesses), 1), ctx.C_ORIGIN)
         self.origin[:] = -1
-        self._point(mem.C_LEADERS, self.code.leaders)
-        self._point(mem.C_BANK_MASKS, np.array(gpu.l1.tag_bank_masks, np.int64))
-        self._array(mem.LINES + 8, mem.C_LINES)
-        self._array(2 * mem.OUT, mem.C_OUT)
-        self._array(mem.SCRATCH, mem.C_RULES)
-        for k, function in enumerate(mem.ACCESSES):
-            c[mem.C_ACCESS + k] = function.address
-        c[mem.C_DIVERGE] = dv.diverge.address
-        c[mem.C_WARPS] = self.warps_per_cta
-        c[mem.C_SHARED_OFFSET] = program.reserved_shared
-        c[mem.C_SHARED_SIZE] = program.shared + launch.dynamic_shared
-        c[mem.C_SHARED_WINDOW], c[mem.C_LOCAL_WINDOW] = SHARED_WINDOW, LOCAL_WINDOW
-        c[mem.C_RACES] = races
+        self._point(ctx.C_LEADERS, self.code.leaders)
+        self._point(ctx.C_BANK_MASKS, np.array(gpu.l1.tag_bank_masks, np.int64))
+        self._array(LINES + 8, ctx.C_LINES)
+        self._array(2 * OUT, ctx.C_OUT)
+        self._array(SCRATCH, ctx.C_RULES)
+        for k, function in enumerate(ACCESSES):
+            c[ctx.C_ACCESS + k] = function.address
+        c[ctx.C_DIVERGE] = dv.diverge.address
+        c[ctx.C_WARPS] = self.warps_per_cta
+        c[ctx.C_SHARED_OFFSET] = program.reserved_shared
+        c[ctx.C_SHARED_SIZE] = program.shared + launch.dynamic_shared
+        c[ctx.C_SHARED_WINDOW], c[ctx.C_LOCAL_WINDOW] = SHARED_WINDOW, LOCAL_WINDOW
+        c[ctx.C_RACES] = races
         self._local = (program.local + 15) // 16 * 16
-        c[mem.C_LOCAL_BYTES] = self._local
+        c[ctx.C_LOCAL_BYTES] = self._local
         c[_ENTRY], c[_END_BLOCK], c[_BUDGET] = entry, self.code.end_block, budget
         c[_BLOCK_THREADS] = threads
         self._point(_FIRSTS, np.array([first for first, _ in self.code.blocks], np.int32))
         self._point(_GRID, np.array(launch.grid, np.int64))
         layout = self.code.layout
-        c[mem.C_STATE_STRIDE] = layout.size
+        c[ctx.C_STATE_STRIDE] = layout.size
         c[_CTAID] = layout.special // 4 + SPECIAL["SR_CTAID.X"][1]
         c[_UNKNOWN_FROM] = layout.uregs // 4
         c[_UNKNOWN_WORDS] = (layout.regs_unknown - layout.uregs) // 4 + layout.registers
@@ -370,25 +373,25 @@ class Executor:
         if program.globals_:
             self._globals = np.frombuffer(bytearray(program.globals_), np.uint8)
             rows.append(("__device__ variables", GLOBALS_ADDRESS, len(program.globals_), self._globals))
-        table = np.zeros((max(len(rows), 1), mem.B_SIZE), np.int64)
-        table[:, mem.B_LOW] = 1 << 62
+        table = np.zeros((max(len(rows), 1), ctx.B_SIZE), np.int64)
+        table[:, ctx.B_LOW] = 1 << 62
         self.read_bits, self.write_bits = [], []
         for k, (name, address, size, data) in enumerate(rows):
             self.buffer_names.append(name)
-            table[k, mem.B_BASE], table[k, mem.B_END] = address, address + size
+            table[k, ctx.B_BASE], table[k, ctx.B_END] = address, address + size
             if data is not None:
                 self._hold.append(data)
-                table[k, mem.B_DATA] = data.ctypes.data
+                table[k, ctx.B_DATA] = data.ctypes.data
                 shadow = _lazy(size // 4 + 8)
                 self._hold.append(shadow)
-                table[k, mem.B_SHADOW] = shadow.ctypes.data
-            for column, keep in ((mem.B_READ_BITS, self.read_bits), (mem.B_WRITE_BITS, self.write_bits)):
+                table[k, ctx.B_SHADOW] = shadow.ctypes.data
+            for column, keep in ((ctx.B_READ_BITS, self.read_bits), (ctx.B_WRITE_BITS, self.write_bits)):
                 bits = _lazy((size // 128 + 2) * 4)
                 keep.append(bits)
                 table[k, column] = bits.ctypes.data
         self.buffers = table
-        self._point(mem.C_BUFFERS, table)
-        self.context[mem.C_BUFFER_COUNT] = len(rows)
+        self._point(ctx.C_BUFFERS, table)
+        self.context[ctx.C_BUFFER_COUNT] = len(rows)
 
     def _place_constants(self) -> None:
         program, launch = self.program, self.launch
@@ -416,8 +419,8 @@ class Executor:
             image = self._globals if place < 0 else images[place]
             image[offset : offset + 8] = np.frombuffer((GLOBALS_ADDRESS + target).to_bytes(8, "little"), np.uint8)
         self._hold.extend(images)
-        self._point(mem.C_CBANK, np.array([image.ctypes.data for image in images], np.int64))
-        self._point(mem.C_CBANK_SIZE, np.array([image.size for image in images], np.int32))
+        self._point(ctx.C_CBANK, np.array([image.ctypes.data for image in images], np.int64))
+        self._point(ctx.C_CBANK_SIZE, np.array([image.size for image in images], np.int32))
 
     # The machine's side
 
@@ -426,21 +429,21 @@ class Executor:
 
         requests: how many they make, about; touched: distinct bytes that the launch touches, of each buffer.
         """
-        self.accesses[np.isin(self.accesses[:, mem.O_INDEX], list(instructions)), mem.O_IDEAL] = 1
+        self.accesses[np.isin(self.accesses[:, ctx.O_INDEX], list(instructions)), ctx.O_IDEAL] = 1
         size = 1 << min(max(2 * requests, 1024), 1 << 22).bit_length()
-        buffers = np.zeros((len(self.buffers), mem.I_ROW), np.int64)
-        buffers[: len(touched), mem.I_LIMIT] = [(count + 127) // 128 * 128 for count in touched]
-        room = (buffers[:, mem.I_LIMIT] >> 21) + 2 << 21  # behind all buffers, and as these at multiples of 2 MiB
+        buffers = np.zeros((len(self.buffers), ctx.I_ROW), np.int64)
+        buffers[: len(touched), ctx.I_LIMIT] = [(count + 127) // 128 * 128 for count in touched]
+        room = (buffers[:, ctx.I_LIMIT] >> 21) + 2 << 21  # behind all buffers, and as these at multiples of 2 MiB
         free = max((b.address + b.bytes for b in self.launch.allocations), default=0)
-        buffers[:, mem.I_BASE] = (free >> 21) + 2 << 21
-        buffers[1:, mem.I_BASE] += np.cumsum(room)[:-1]
-        table = np.zeros(mem.I_BUFFERS + 1, np.int64)
-        table[mem.I_MASK] = size - 1
-        parts = (mem.I_KEYS, np.zeros(size, np.uint64)), (mem.I_PLACES, np.zeros(size, np.int64)), (mem.I_LANES, np.zeros(32, np.int64))
-        for index, array in (*parts, (mem.I_BUFFERS, buffers)):
+        buffers[:, ctx.I_BASE] = (free >> 21) + 2 << 21
+        buffers[1:, ctx.I_BASE] += np.cumsum(room)[:-1]
+        table = np.zeros(ctx.I_BUFFERS + 1, np.int64)
+        table[ctx.I_MASK] = size - 1
+        parts = (ctx.I_KEYS, np.zeros(size, np.uint64)), (ctx.I_PLACES, np.zeros(size, np.int64)), (ctx.I_LANES, np.zeros(32, np.int64))
+        for index, array in (*parts, (ctx.I_BUFFERS, buffers)):
             self._hold.append(array)
             table[index] = array.ctypes.data
-        self._point(mem.C_IDEAL, table)
+        self._point(ctx.C_IDEAL, table)
 
     def open(self, slots: int, *, trace: bool = True) -> None:
         """Make state and rings for that many CTA slots."""
@@ -461,26 +464,26 @@ class Executor:
         )
         r = self.rings
         for index, array in (
-            (mem.C_BLOCKS, r.blocks), (mem.C_BLOCK_HEAD, r.block_head), (mem.C_BLOCK_TAIL, r.block_tail), (mem.C_WORDS, r.words),
-            (mem.C_WORD_HEAD, r.word_head), (mem.C_WORD_TAIL, r.word_tail), (_DONE, r.done),
+            (ctx.C_BLOCKS, r.blocks), (ctx.C_BLOCK_HEAD, r.block_head), (ctx.C_BLOCK_TAIL, r.block_tail), (ctx.C_WORDS, r.words),
+            (ctx.C_WORD_HEAD, r.word_head), (ctx.C_WORD_TAIL, r.word_tail), (_DONE, r.done),
         ):  # fmt: skip
             self._point(index, array)
-        c[mem.C_BLOCKS_MASK], c[mem.C_WORDS_MASK], c[mem.C_TRACE] = block_room - 1, word_room - 1, int(trace)
+        c[ctx.C_BLOCKS_MASK], c[ctx.C_WORDS_MASK], c[ctx.C_TRACE] = block_room - 1, word_room - 1, int(trace)
         layout = self.code.layout
         self._state = _aligned(rows * layout.size)
-        self._point(mem.C_STATE, self._state)
-        size = int(c[mem.C_SHARED_SIZE])
+        self._point(ctx.C_STATE, self._state)
+        size = int(c[ctx.C_SHARED_SIZE])
         stride = (size + 127) // 128 * 128
         words = stride // 4
-        c[mem.C_SHARED_STRIDE], c[mem.C_WORD_STRIDE] = stride, words
-        self._point(mem.C_SHARED_DATA, _aligned(slots * stride))
-        self._point(mem.C_WRITTEN, np.zeros(slots * words, np.uint32))
-        self._point(mem.C_READ, np.zeros(slots * words, np.uint32))
-        self._point(mem.C_SHARED_UNKNOWN, np.zeros(slots * words, np.uint8))
-        self._point(mem.C_LOCAL_DATA, _aligned(rows * self._local * 32))
-        self._point(mem.C_LOCAL_UNKNOWN, np.zeros(rows * self._local * 8, np.uint8))
-        self._array(slots, mem.C_EPOCH)
-        self._array(slots * 4, mem.C_VOTES)
+        c[ctx.C_SHARED_STRIDE], c[ctx.C_WORD_STRIDE] = stride, words
+        self._point(ctx.C_SHARED_DATA, _aligned(slots * stride))
+        self._point(ctx.C_WRITTEN, np.zeros(slots * words, np.uint32))
+        self._point(ctx.C_READ, np.zeros(slots * words, np.uint32))
+        self._point(ctx.C_SHARED_UNKNOWN, np.zeros(slots * words, np.uint8))
+        self._point(ctx.C_LOCAL_DATA, _aligned(rows * self._local * 32))
+        self._point(ctx.C_LOCAL_UNKNOWN, np.zeros(rows * self._local * 8, np.uint8))
+        self._array(slots, ctx.C_EPOCH)
+        self._array(slots * 4, ctx.C_VOTES)
         self.slot_cta = self._array(slots, _SLOT_CTA)
         self._array(rows, _STATUS)
         self._array(slots * 16, _ARRIVALS)
@@ -500,7 +503,7 @@ class Executor:
             at = SPECIAL[f"SR_TID.{axis}"][1]
             special[:, at : at + 32] = np.tile(tid.reshape(warps, 32), (rows // warps, 1))
         fixed = {
-            "SR_NWARPID": warps, "SR_SMEMSZ": int(self.context[mem.C_SHARED_SIZE]), "SR_SWINHI": SHARED_WINDOW, "SR_LWINHI": LOCAL_WINDOW,
+            "SR_NWARPID": warps, "SR_SMEMSZ": int(self.context[ctx.C_SHARED_SIZE]), "SR_SWINHI": SHARED_WINDOW, "SR_LWINHI": LOCAL_WINDOW,
             "SR_CgaSize": 1, "SR_NSMID": self.gpu.sm.count, "SR_VIRTUALSMCNT": self.gpu.sm.count, "SR_CTA_SIZE": launch.threads,
         }  # fmt: skip
         for k, axis in enumerate("XYZ"):
@@ -525,7 +528,7 @@ class Executor:
 
     def finish(self, slots: NDArray[np.int64], first: int) -> None:
         """Without traces: run the CTAs in these slots to their ends, then CTAs `first` and on."""
-        self.context[mem.C_TRACE] = 0
+        self.context[ctx.C_TRACE] = 0
         self.refill(slots)
         self._settle(_count(self.context.ctypes.data, first, self.ctas))
 
