@@ -48,7 +48,7 @@ MECHANISMS: dict[str, dict[str, float]] = {
 
 CASES = (
     "copy", "copy_float4", "scatter", "write_strided", "transpose_naive_1024x1024", "structs_aos", "simple_stride_16",
-    "simple_stride_32", "pointer_jump_16Mi", "triad_2Mi", "row_sums", "l1_carveout", "in_flight_float4",
+    "simple_stride_32", "pointer_jump_16Mi", "triad_2Mi", "row_sums", "l1_carveout", "sum_eight_1500k",
 )  # fmt: skip
 
 

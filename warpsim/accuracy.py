@@ -290,6 +290,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _again(row: Row, case: Case) -> Row:
+    """A kept prediction beside what is recorded now."""
+    assert case.measured is not None
+    return dataclasses.replace(row, kind=case.kind, tuned=case.tuned, measured=case.measured.metrics)
+
+
 def _ablate(given: argparse.Namespace) -> int:
     from warpsim.ablation import CASES, ablate, text
 
@@ -319,7 +325,7 @@ def _rows(given: argparse.Namespace) -> list[Row]:
         kept = (Row(**json.loads(line)) for line in given.resume.read_text(encoding="utf-8").splitlines() if line)
         have = {r.name: r for r in kept if r.model == fingerprint()}
         print(f"{len(have)} rows of this model kept from {given.resume}", file=sys.stderr)
-    rows = [have[c.name] for c in chosen if c.name in have]
+    rows = [_again(have[c.name], c) for c in chosen if c.name in have]
     left = [c for c in chosen if c.name not in have]
     for row in run(left, jobs=given.jobs):
         rows.append(row)

@@ -15,6 +15,7 @@ from warpsim.machine.build import MachineResult, simulate_launch
 from warpsim.metrics import REQUIRED
 from warpsim.result import Result, build_result
 from warpsim.scenario import Scenario, load
+from warpsim.uncertainty import expected
 
 if TYPE_CHECKING:
     from warpsim.frontend.program import Program
@@ -129,6 +130,7 @@ def _result(launch: Launch, profile: Gpu, executor: Executor, machine: MachineRe
         "notes": counts.notes,
         "unknowns": counts.unknowns,
         "busy": machine.busy,
+        "loads_per_warp": independent_loads(executor.program, executor.stats[:, S_REQUESTS]),
         **_in_flight(machine),
     }
     if timeline:
@@ -160,6 +162,7 @@ def _result(launch: Launch, profile: Gpu, executor: Executor, machine: MachineRe
         clock_mhz=launch.state.clock_mhz or profile.sm.clock_mhz,
         coverage={"ctas": machine.ctas_run, "of": machine.ctas},
         lines=counts.lines,
+        uncertainty=expected(profile.name, machine.busy, machine.ns),
     )
 
 
