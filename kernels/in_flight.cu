@@ -1,6 +1,7 @@
 // Reads with a chosen number of independent loads in flight a warp (Little's law).
 // Each thread reads rounds * LOADS elements, a grid's width apart, LOADS of them before the first use,
-// and stores their sum.
+// and stores their sum. Eight float4 loads need more registers than 64 warps an SM can have: that kernel is
+// compiled for one CTA of 32 warps an SM, or the compiler would wait for four loads before it issues the others.
 
 __device__ float total(float v) { return v; }
 __device__ float total(float4 v) { return (v.x + v.y) + (v.z + v.w); }
@@ -28,6 +29,6 @@ __global__ void read_float(const float* __restrict__ in, float* __restrict__ out
 }
 
 template <int LOADS>
-__global__ void read_float4(const float4* __restrict__ in, float* __restrict__ out, int rounds) {
+__global__ void __launch_bounds__(1024, LOADS > 4 ? 1 : 2) read_float4(const float4* __restrict__ in, float* __restrict__ out, int rounds) {
   read_ahead<float4, LOADS>(in, out, rounds);
 }

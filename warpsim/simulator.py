@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpsim.derivation import gpu_facts
+from warpsim.frontend.context import S_REQUESTS
 from warpsim.frontend.counts import Counts, count
+from warpsim.frontend.independence import independent_loads
 from warpsim.frontend.sass import load_program
 from warpsim.frontend.simt import Executor
 from warpsim.gpu import Gpu, Occupancy, load_gpu, occupancy

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from tests.scenarios.checks import run, time_of
@@ -43,12 +45,15 @@ def test_latency_bound_reads_obey_littles_law() -> None:
     assert latency < 3 * dram_latency_ns(gpu)  # launch and the addition between two loads included
 
 
-def test_result_puts_littles_law_beside_the_curve() -> None:
-    law = run("in_flight", warps=16, loads=4).derived["littles_law"]
+@pytest.mark.parametrize("loads", [1, 2, 4, 8])
+@pytest.mark.parametrize(("name", "width"), [("in_flight", 4), ("in_flight_float4", 16)])
+def test_result_puts_littles_law_beside_the_curve(name: str, width: int, loads: int) -> None:
+    law = run(name, warps=16, loads=loads).derived["littles_law"]
     assert law["needed_bytes_per_sm"] == pytest.approx(law["latency_ns"] * 4800 / 132, rel=0.01)
-    assert 0 < law["in_flight_bytes"] <= 132 * 16 * 4 * 128
-    assert law["bytes_per_warp"] == pytest.approx(4 * 128)
-    assert law["warps_needed_per_sm"] == -(-law["needed_bytes_per_sm"] // 512)
+    assert law["loads_per_warp"] == loads
+    assert law["bytes_per_warp"] == 32 * width * loads
+    assert law["warps_needed_per_sm"] == math.ceil(law["needed_bytes_per_sm"] / law["bytes_per_warp"])
+    assert 0 < law["in_flight_bytes"] <= 132 * 16 * law["bytes_per_warp"]
 
 
 @pytest.mark.parametrize(("bytes_per_warp", "warps"), [(128, 119), (512, 30), (1024, 15)])

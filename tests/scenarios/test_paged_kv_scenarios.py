@@ -87,7 +87,9 @@ def test_paging_wastes_no_bytes_at_any_page_size(page: int) -> None:
     token = np.arange(tokens)
     start = (table[token // page] * page + token % page) * TOKEN
     first = (start + 511) // SECTOR - start // SECTOR + 1
-    assert line(whole, "value = vectors[i + lane]")[LD] == first.sum() + tokens  # the last 16 bytes never cross a sector
+    assert (
+        line(whole, "value = vectors[i + lane]")[LD] == first.sum() + tokens
+    )  # the last 16 bytes never cross a sector
 
 
 @pytest.mark.parametrize("page", [16, 128])

@@ -26,8 +26,8 @@ def test_dot_product_has_a_quarter_of_a_flop_a_byte() -> None:
 @pytest.mark.parametrize("n", [64, 128])
 def test_matrix_product_has_n_over_6_flops_a_byte(n: int) -> None:
     result = run("roofline_matmul", n=n)
-    assert result.derived["flops"]["total"] == 2 * n**3
-    assert result.derived["intensity"]["useful"] == pytest.approx(n / 6)
+    assert result.derived["flops"]["fp32"] == 2 * n**3
+    assert result.derived["intensity"]["useful"] == pytest.approx(n / 6, rel=0.02)  # and a constant made by HFMA2
 
 
 def test_relu_has_no_flop_and_one_other_op_an_element() -> None:
