@@ -38,7 +38,7 @@ def message(name: str) -> str:
         ("misaligned_float4", r"misaligned", "reinterpret_cast<const float4*>"),
         ("opaque_address", r"'?where'?", "out[i] = in[place];"),
         ("divergent_barrier", r"barrier", None),
-        ("endless", r"instruction", "while (i >= 0)"),
+        ("endless", r"endless|for ever|never end", "while (i >= 0)"),
     ],
 )
 def test_fault_is_caught_at_its_line(name: str, words: str, where: str | None) -> None:
