@@ -246,6 +246,8 @@ class _Builder:
                         flags |= 4
                 elif kind == trace.DEPBAR:
                     depth = next((o.value for o in i.operands if o.kind == "imm"), 0)
+                if kind in (None, trace.FIXED) and (pipe := self._pipe(i)):
+                    gap[pipe] += 1
                 latency = _LATENCY.get(i.opcode, _FIXED_LATENCY) if kind == trace.FIXED else 0
                 wait = i.wait_mask
                 if kind == trace.DEPBAR:
