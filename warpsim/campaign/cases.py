@@ -16,7 +16,7 @@ from warpsim.patterntable import Pattern
 
 __all__ = [
     "DENSITIES", "SPANS", "Case", "case_data", "case_of", "features", "judge_kernels", "judge_pattern", "laws_of",
-    "scenario_of", "size_of",
+    "scenario_of", "simplest", "size_of",
 ]  # fmt: skip
 
 Case = Pattern | SmallKernel
@@ -136,6 +136,11 @@ def size_of(case: Case) -> dict[str, int]:
     if isinstance(case, SmallKernel):
         return {"lines": len(grammar.lines_of(case)), "statements": len(list(grammar.statements(case.body)))}
     return {"lanes": sum(case.active)}
+
+
+def simplest(cases: Sequence[Case]) -> Case:
+    """The one to begin shrinking with."""
+    return min(cases, key=lambda case: (sum(size_of(case).values()), len(repr(case))))
 
 
 # ---- data

@@ -25,6 +25,7 @@ from warpsim.campaign.cases import (
     judge_kernels,
     judge_pattern,
     scenario_of,
+    simplest,
     size_of,
 )
 from warpsim.campaign.hunt import draw, shrink
@@ -37,8 +38,9 @@ __all__ = ["Chunk", "Outcome", "Settings", "cells", "plan", "record", "scratch_c
 
 PATTERNS, KERNELS = 25, 20
 """Cases of a chunk."""
+_STRIDE = 101  # from one cell to the next: prime to their number, so that neighbours differ in all
 TIMED_EVERY = 4  # chunks of kernels of which one is timed by the machine too
-KEPT = 20  # failures of a law in a corpus after which further ones are only counted, not shrunk
+KEPT = 20  # failures of a law in a corpus after which further ones are only counted
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,8 @@ class Settings:
 
     corpus: str
     gpu: str
-    limit: float = 60  # seconds to shrink a failure
-    chunks: tuple[int, int] = (PATTERNS, KERNELS)
+    limit: float = 30  # seconds to shrink a failure
+    shrunk: int = 2  # laws of a chunk whose failures are shrunk; those of others are kept as drawn
 
 
 @dataclass(frozen=True)
@@ -96,20 +98,24 @@ def cells() -> list[tuple[str, str, int, str, str]]:
     return found
 
 
-def plan(patterns: int, kernels: int, seed: int) -> list[Chunk]:
-    """The chunks of a campaign: patterns from all cells in turn, kernels in between."""
+def plan(patterns: int, kernels: int, seed: int, sizes: tuple[int, int] = (PATTERNS, KERNELS)) -> list[Chunk]:
+    """The chunks of a campaign, `sizes` cases each: patterns from all cells in turn, kernels spread among them."""
     table = cells()
-    chunks = []
-    for number in range(-(-patterns // PATTERNS)):
-        count = min(PATTERNS, patterns - number * PATTERNS)
+    placed = []
+    for number, (where, count) in enumerate(_cut(patterns, sizes[0])):
         name = f"patterns-{number:05}"
-        chunks.append((number * PATTERNS / max(patterns, 1), Chunk(name, "patterns", _seed(seed, name), count, table[number % len(table)])))
-    for number in range(-(-kernels // KERNELS)):
-        count = min(KERNELS, kernels - number * KERNELS)
+        cell = table[number * _STRIDE % len(table)]
+        placed.append((where, Chunk(name, "patterns", _seed(seed, name), count, cell)))
+    for number, (where, count) in enumerate(_cut(kernels, sizes[1])):
         name = f"kernels-{number:05}"
-        timed = number % TIMED_EVERY == 0
-        chunks.append((number * KERNELS / max(kernels, 1), Chunk(name, "kernels", _seed(seed, name), count, None, timed)))
-    return [chunk for _, chunk in sorted(chunks, key=lambda pair: pair[0])]
+        placed.append((where, Chunk(name, "kernels", _seed(seed, name), count, None, number % TIMED_EVERY == 0)))
+    return [chunk for _, chunk in sorted(placed, key=lambda pair: pair[0])]
+
+
+def _cut(total: int, size: int) -> Iterator[tuple[float, int]]:
+    """Pieces of `total`: how far each lies in it, from 0 to 1, and how large it is."""
+    for first in range(0, total, size):
+        yield first / total, min(size, total - first)
 
 
 def _seed(seed: int, name: str) -> int:
@@ -125,10 +131,11 @@ def work(task: tuple[Chunk, Settings]) -> Outcome:
         cases = draw(chunk.strategy(), chunk.count, chunk.seed)
         verdicts = _judge(cases, chunk, gpu)
         failed: Counter[str] = Counter(law for found in verdicts for law in found)
+        known = dict(zip(cases, verdicts, strict=True))
         failures = [
             name
-            for law in failed
-            for name in _keep(law, chunk, settings, gpu, dict(zip(cases, verdicts, strict=True)))
+            for number, law in enumerate(sorted(failed))
+            for name in _keep(law, chunk, settings, gpu, known, number < settings.shrunk)
         ]
     coverage: dict[str, Counter[str]] = {}
     for case in cases:
@@ -145,21 +152,25 @@ def _judge(cases: list[Case], chunk: Chunk, gpu: Gpu, names: tuple[str, ...] = (
     return [judge_pattern(case, gpu, names) for case in cases]  # type: ignore[arg-type]
 
 
-def _keep(law: str, chunk: Chunk, settings: Settings, gpu: Gpu, known: dict[Case, Verdicts]) -> Iterator[str]:
-    """Shrink the first failure of a law and put it into the corpus."""
+def _keep(
+    law: str, chunk: Chunk, settings: Settings, gpu: Gpu, known: dict[Case, Verdicts], shrinking: bool
+) -> Iterator[str]:
+    """Put the simplest failure of a law into the corpus, at once and then as shrunk."""
     corpus = Corpus(settings.corpus)
     if len(list(corpus.failures.glob(f"{law}-*"))) >= KEPT:
         return
-    first = next(case for case, found in known.items() if law in found)
+    first = simplest([case for case, found in known.items() if law in found])
     yield record(corpus, law, first, known[first][law], settings.gpu, chunk, shrunk=False)
+    if not shrinking:
+        return
 
     def judge(case: Case) -> Disagreement | None:
-        found = known[case] if case in known else _judge([case], chunk, gpu, (law,))[0]
-        return found.get(law)
+        return _judge([case], chunk, gpu, (law,))[0].get(law)
 
     case, wrong = shrink(
-        chunk.strategy(), chunk.count, chunk.seed, judge, database=corpus.database(law), limit=settings.limit
-    )
+        chunk.strategy(), chunk.count, chunk.seed, judge, (first, known[first][law]), others=known,
+        database=corpus.database(law), limit=settings.limit,
+    )  # fmt: skip
     if case != first:
         yield record(corpus, law, case, wrong, settings.gpu, chunk, shrunk=True)
 

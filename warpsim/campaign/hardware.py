@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from warpsim import batch, grammar, patterns
-from warpsim.campaign.cases import Case, features
+from warpsim.campaign.cases import Case, features, simplest
 from warpsim.campaign.chunks import Chunk, Outcome, plan, record, scratch_cache
 from warpsim.campaign.hunt import draw, shrink
 from warpsim.campaign.report import Progress, Report, campaign_name
@@ -366,21 +366,21 @@ class _Session:
 
     def keep(self, law: str, chunk: Chunk, known: dict[Case, dict[str, Disagreement]]) -> Iterator[str]:
         """Keep the first failure of a law in a chunk, shrunk."""
-        first = next(case for case, found in known.items() if law in found)
+        first = simplest([case for case, found in known.items() if law in found])
         yield record(self.corpus, law, first, known[first][law], self.gpu_name, chunk, shrunk=False)
         if len(list(self.corpus.failures.glob(f"{law.replace(':', '-')}-*"))) >= 40:
             return
 
         def judge(case: Case) -> Disagreement | None:
             try:
-                found = known[case] if case in known else self.judge([case], chunk.kind)[0]
+                return self.judge([case], chunk.kind)[0].get(law)
             except WarpsimError:
                 return None
-            return found.get(law)
 
         case, wrong = shrink(
-            chunk.strategy(), chunk.count, chunk.seed, judge, database=self.corpus.database(law), limit=self.shrinking
-        )
+            chunk.strategy(), chunk.count, chunk.seed, judge, (first, known[first][law]), others=known,
+            database=self.corpus.database(law), limit=self.shrinking,
+        )  # fmt: skip
         if case != first:
             yield record(self.corpus, law, case, wrong, self.gpu_name, chunk, shrunk=True)
 

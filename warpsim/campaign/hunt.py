@@ -7,7 +7,7 @@ Hypothesis then runs a second time from the same seed: it draws the same cases, 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from hypothesis.errors import Flaky, HypothesisException
 from hypothesis.strategies import SearchStrategy
 
 from warpsim.campaign.cases import Case
+from warpsim.campaign.simplify import simplify
 from warpsim.laws import Disagreement
 
 __all__ = ["draw", "shrink"]
@@ -54,14 +55,19 @@ def shrink(
     count: int,
     number: int,
     judge: Callable[[Case], Disagreement | None],
+    first: tuple[Case, Disagreement],
     *,
+    others: Iterable[Case] = (),
     database: Path | None = None,
     limit: float = 60,
 ) -> tuple[Case, Disagreement]:
-    """The simplest case that `judge` finds wrong, from the cases that `draw` gave; what is found by `limit` s counts."""
+    """The simplest case that `judge` finds wrong after some `limit` s, beginning with `first`, one of those that `draw` gave.
+
+    `others` are the cases drawn with it, which are passed over.
+    """
     began = time.monotonic()
-    known: dict[Case, Disagreement | None] = {}
-    simplest: list[tuple[Case, Disagreement]] = []
+    known: dict[Case, Disagreement | None] = {**dict.fromkeys(others), first[0]: first[1]}
+    simplest = [first]
 
     @seed(number)
     @settings(
@@ -73,7 +79,7 @@ def shrink(
     @given(strategy)
     def test(case: Case) -> None:
         if case not in known:
-            known[case] = None if simplest and time.monotonic() - began > limit else judge(case)
+            known[case] = None if time.monotonic() - began > limit else judge(case)
         wrong = known[case]
         if wrong is not None:
             simplest[:] = [(case, wrong)]
@@ -83,6 +89,5 @@ def shrink(
         test()
     except (_Found, Flaky, HypothesisException):
         pass
-    if not simplest:
-        raise RuntimeError("a case that failed does not fail when it is drawn again")
-    return simplest[0]
+    case, wrong = simplest[0]
+    return simplify(case, wrong, lambda c: None if time.monotonic() - began > 2 * limit else judge(c))
