@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numba import carray
 
-from warpsim.coalescing import LINES, LOAD, OUT, SCRATCH, STORE, compiled
+from warpsim.coalescing import ATOMIC, CAS, LINES, LOAD, OUT, RED, SCRATCH, STORE, compiled
 from warpsim.compilation import njit
 from warpsim.frontend.atomics import (
     atomic_lane,
 )  # fmt: skip
 from warpsim.frontend.context import (
     ASYNC,
+    ATOM_CAS,
+    ATOM_CAST,
     ATOMICS,
     B_BASE,
     B_DATA,
@@ -270,7 +272,10 @@ def access_global(context, row, number, a, active, data, unknown):  # type: igno
     scratch = carray(pointer(c[C_RULES]), SCRATCH, np.int64)
     rule = STORE if action == STORES else LOAD
     if action == ATOMICS or action == REDUCTIONS:
-        n_lines = atomic_request(a, np.int64(active), width, masks, lines, out, scratch)
+        turns = RED if action == REDUCTIONS else ATOMIC
+        if action == ATOMICS and (op[O_ATOMIC] == ATOM_CAS or op[O_ATOMIC] == ATOM_CAST):
+            turns = CAS
+        n_lines = atomic_request(a, np.int64(active), width, masks, lines, out, scratch, turns)
         l2_requests = out[4]
     else:
         n_lines = global_request(a, np.int64(active), width, rule, masks, lines, out, scratch)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numba import carray
 
-from warpsim.coalescing import LDMATRIX_X1, LDMATRIX_X2, LDMATRIX_X4, LOAD, OUT, SCRATCH, SHARED_ATOMIC, STORE, compiled
+from warpsim.coalescing import (
+    LDMATRIX_X1, LDMATRIX_X2, LDMATRIX_X4, LOAD, OUT, SCRATCH, SHARED_ATOMIC, SHARED_CAS, STORE, compiled,
+)  # fmt: skip
 from warpsim.compilation import njit
 from warpsim.frontend.atomics import (
     atomic_lane,
@@ -13,6 +15,7 @@ from warpsim.frontend.atomics import (
 from warpsim.frontend.context import (
     ASYNC,
     ATOM_CAS,
+    ATOM_CAST,
     ATOM_POPC_INC,
     ATOMICS,
     C_EPOCH,
@@ -267,7 +270,7 @@ def access_shared(context, row, number, a, active, data, unknown):  # type: igno
     elif (
         atomic and op[O_ATOMIC] != ATOM_POPC_INC
     ):  # ATOMS.POPC.INC counts the lanes on one word at once, as a load broadcasts
-        kind = SHARED_ATOMIC
+        kind = SHARED_CAS if op[O_ATOMIC] == ATOM_CAS or op[O_ATOMIC] == ATOM_CAST else SHARED_ATOMIC
     elif matrix:
         kind = LDMATRIX_X1 if op[O_REGISTERS] == 1 else (LDMATRIX_X2 if op[O_REGISTERS] == 2 else LDMATRIX_X4)
     wavefronts, groups = bank_wavefronts(c, op, a, active, width, kind)
