@@ -60,8 +60,8 @@ def test_partly_written_sectors() -> None:
     assert "partial-stores" not in rules(whole)
 
 
-def test_dram_granularity_is_sectors_read_for_each_that_missed() -> None:
-    metrics = {"dram__sectors_read.sum": 2000, "lts__t_sectors_srcunit_tex_lookup_miss.sum": 1000}
+def test_dram_granularity_is_sectors_read_for_each_that_was_asked_for() -> None:
+    metrics = {"dram__sectors_read.sum": 2000, "lts__t_sectors_srcunit_tex_op_read.sum": 1000}
     assert one(make(metrics=metrics), "dram-granularity")["value"] == 2.0
     metrics["dram__sectors_read.sum"] = 1100
     assert "dram-granularity" not in rules(make(metrics=metrics))

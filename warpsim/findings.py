@@ -184,14 +184,17 @@ def _partial_stores(figures: Figures) -> Found:
 
 def _dram_granularity(figures: Figures) -> Found:
     read = figures.metrics.get("dram__sectors_read.sum", 0)
-    missed = figures.metrics.get("lts__t_sectors_srcunit_tex_lookup_miss.sum", 0)
-    if not read or not missed:
+    asked = figures.metrics.get("lts__t_sectors_srcunit_tex_op_read.sum", 0)
+    stores = figures.derived["global"]["store"]
+    if (stores["requested_bytes"] or 0) < 32 * (stores["sectors"] or 0):  # partly written sectors are read, too
+        read -= figures.metrics.get("lts__t_sectors_srcunit_tex_op_write.sum", 0)
+    if read <= 0 or not asked:
         return
-    saved = max(0.0, 1 - missed / read) * _read_share(figures)
+    saved = max(0.0, 1 - asked / read) * _read_share(figures)
     yield {
-        "value": read / missed,
+        "value": read / asked,
         "where": "kernel",
-        "message": f"DRAM granularity: {_bytes(read * 32)} read from DRAM for {_bytes(missed * 32)} that missed L2; "
+        "message": f"DRAM granularity: {_bytes(read * 32)} read from DRAM where {_bytes(asked * 32)} were asked of L2; "
         "DRAM gives 64 B at a time and only part of it was wanted",
         "advice": "make each access use 64 B that lie together",
         "gain": figures.gain({"DRAM": saved}),
@@ -332,7 +335,13 @@ _TABLE = (
     Rule("misaligned", "sectors a request beyond the ideal because the base is off", 0.5, "warning", _misaligned),
     Rule("bank-conflicts", "ways: shared wavefronts as a multiple of the ideal", 1.1, "warning", _bank_conflicts),
     Rule("partial-stores", "share of the stored sectors' bytes that is not written", 0.1, "warning", _partial_stores),
-    Rule("dram-granularity", "DRAM sectors read for each sector that missed L2", 1.3, "warning", _dram_granularity),
+    Rule(
+        "dram-granularity",
+        "DRAM sectors read for each sector that the SMs read from L2",
+        1.3,
+        "warning",
+        _dram_granularity,
+    ),
     Rule("local-memory", "bytes moved for spills and local arrays", 0.0, "warning", _local_memory),
     Rule("dispatch-bound", "share of the time in which CTA dispatch is busy", 0.8, "warning", _dispatch),
     Rule("low-in-flight", "bytes in flight, of what Little's law asks", 0.8, "warning", _low_in_flight, below=True),

@@ -1,4 +1,4 @@
-"""For each rule a shipped scenario that triggers it and one that does not; each suggested fix makes a second run faster."""
+"""For each rule a shipped scenario that triggers it and one that does not; each fix makes a second run faster."""
 
 from functools import cache
 from typing import Any
