@@ -92,8 +92,9 @@ def _on_dask(function: Callable[[Item], Found], items: Sequence[Item], address: 
     try:
         futures: list[Any] = client.map(function, items, pure=False, retries=3)
         numbers = {future.key: index for index, future in enumerate(futures)}
-        for future, found in distributed.as_completed(futures, with_results=True):
+        for future, found in distributed.as_completed(futures, loop=client.loop, with_results=True):
             yield numbers[future.key], found
+            future.release()  # else it is done again when its worker is lost later
     finally:
         client.close()
 

@@ -7,7 +7,8 @@ Hypothesis then runs a second time from the same seed: it draws the same cases, 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,28 @@ _QUIET: dict[str, Any] = {
 }
 
 
+@contextmanager
+def _same_everywhere() -> Iterator[None]:
+    """Hypothesis draws some integers from the constants in the modules that happen to be loaded; not here.
+
+    The cases of a seed are then the same in every process and installation.
+    """
+    from hypothesis.internal.conjecture import providers
+
+    original = getattr(providers, "_get_local_constants", None)  # since 6.131
+    if original is None:
+        yield
+        return
+    nothing = type(original())()
+    providers._get_local_constants = lambda: nothing
+    providers.CONSTANTS_CACHE.cache.clear()
+    try:
+        yield
+    finally:
+        providers._get_local_constants = original
+        providers.CONSTANTS_CACHE.cache.clear()
+
+
 class _Found(Exception):
     """Tells Hypothesis that a case fails; always raised at one place, for it to be one failure."""
 
@@ -46,7 +69,8 @@ def draw(strategy: SearchStrategy[Any], count: int, number: int) -> list[Case]:
     def collect(case: Case) -> None:
         cases.append(case)
 
-    collect()
+    with _same_everywhere():
+        collect()
     return cases
 
 
@@ -86,7 +110,8 @@ def shrink(
             raise _Found
 
     try:
-        test()
+        with _same_everywhere():
+            test()
     except (_Found, Flaky, HypothesisException):
         pass
     case, wrong = simplest[0]
