@@ -47,6 +47,7 @@ from warpsim.frontend.context import (
     LOADS,
     MISALIGNED,
     O_ACTION,
+    O_ATOMIC,
     O_BUFFER,
     O_IDEAL,
     O_INDEX,
