@@ -99,7 +99,9 @@ def faulty(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 def test_failures_are_kept_as_scenarios_and_replayed(
     tmp_path: Path, faulty: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["campaign", str(tmp_path), "--patterns", "25", "--kernels", "0", "--jobs", "1", "--format", "json"]) == 1
+    assert (
+        main(["campaign", str(tmp_path), "--patterns", "25", "--kernels", "0", "--jobs", "1", "--format", "json"]) == 1
+    )
     shown = capsys.readouterr()
     report = json.loads(shown.out)
     assert "checks disagreed" in shown.err

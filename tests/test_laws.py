@@ -45,7 +45,9 @@ def test_the_reference_counts_what_the_hardware_counted() -> None:
         if record["op"] != "load":
             continue
         if record["space"] == "global":
-            found = reference.global_figures("load", record["width"], record["addresses"], record["active"], GPU.l1.tag_bank_masks)
+            found = reference.global_figures(
+                "load", record["width"], record["addresses"], record["active"], GPU.l1.tag_bank_masks
+            )
         else:
             found = reference.shared_figures("load", record["width"], record["addresses"], record["active"])
         for name, counted in record["expected"].items():
@@ -57,11 +59,16 @@ def test_the_reference_counts_what_the_hardware_counted() -> None:
 
 SPECIMENS: Sequence[SmallKernel] = (
     SmallKernel((Load(T), Store(T, Name("v")))),
-    SmallKernel((Load(Binary("*", T, Number(3)), 16), Store(Binary("^", T, Number(5)), Name("v"), 8)), (2, 1, 1), (96, 1, 1)),
+    SmallKernel(
+        (Load(Binary("*", T, Number(3)), 16), Store(Binary("^", T, Number(5)), Name("v"), 8)), (2, 1, 1), (96, 1, 1)
+    ),
     SmallKernel((Tile(32, 33, 0, True, T, Binary("+", T, Number(1)), 4), Store(T, Name("v"))), (1, 1, 1), (64, 1, 1)),
     SmallKernel((Loop(Binary("%", T, Number(4)), (Load(Binary("+", T, Name("i")), 2, True),)), Store(T, Name("v"), 1))),
     SmallKernel((If(Binary("&", T, Number(3)), "==", Number(1), (Reduce(T),)), Barrier()), (3, 1, 1), (40, 1, 1)),
-    SmallKernel((Loop(Number(3), (Load(T, 8, True), Barrier())), Store(Name("blockIdx.x"), Name("v"))), (2, 2, 1), (8, 8, 1), False),
+    SmallKernel(
+        (Loop(Number(3), (Load(T, 8, True), Barrier())), Store(Name("blockIdx.x"), Name("v"))),
+        (2, 2, 1), (8, 8, 1), False,
+    ),
 )  # fmt: skip
 
 
@@ -121,7 +128,13 @@ def test_patterns_as_scenarios_cost_what_access_says() -> None:
     from warpsim.metrics import global_sectors, shared_conflicts
     from warpsim.simulator import simulate
 
-    p = Pattern("load", "global", 8, tuple(8 * (5 * lane % 96) for lane in range(32)), tuple(lane % 3 != 1 for lane in range(32)))
+    p = Pattern(
+        "load",
+        "global",
+        8,
+        tuple(8 * (5 * lane % 96) for lane in range(32)),
+        tuple(lane % 3 != 1 for lane in range(32)),
+    )
     q = Pattern("store", "shared", 4, tuple(128 * lane for lane in range(32)))
     with scratch_cache(True):
         found = simulate(parse(scenario_of(p, "h200", "")))

@@ -1,4 +1,4 @@
-"""Patterns and kernels: valid, within the bounds asked for, simplest where they should be, the same as scenario files."""
+"""Patterns and kernels: valid, within the bounds asked for, simplest where they should be, the same as scenarios."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Small CUDA kernels as trees: printed as CUDA C++, evaluated with NumPy, their accesses listed for counting.
 
-A `SmallKernel` is statements over index expressions. All numbers are `unsigned`, so both readings wrap alike. It has one
-input and one output buffer for each width it uses, one tile of shared memory, and `bins` for reductions:
+A `SmallKernel` is statements over index expressions. All numbers are `unsigned`, so both readings wrap alike. It has an
+input and an output buffer for each width it uses, one tile of shared memory, and `bins` for reductions:
 
     v = a4[i]   out4[i] = v   atomicAdd(&bins[i], 1)   tile[f(t)] = v ... v += tile[f(u)]   __syncthreads()   for   if
 
@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Access", "Barrier", "Binary", "Evaluation", "Expression", "If", "Load", "Loop", "Name", "Number", "Reduce",
-    "SmallKernel", "Statement", "Store", "Tile", "buffers", "evaluate", "from_data", "inputs", "lines_of", "scenario_text",
-    "source", "statements", "to_data",
+    "SmallKernel", "Statement", "Store", "Tile", "buffers", "evaluate", "expressions", "from_data", "inputs",
+    "lines_of", "names", "scenario_text", "source", "statements", "to_data",
 ]  # fmt: skip
 
 LIMIT = 1 << 14
@@ -96,10 +96,10 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """`tile[f(t)] = value`, a barrier, `v += tile[f(source)]`: thread t's word lies at row * pitch + (column ^ row * swizzle).
+    """`tile[f(t)] = value`, a barrier, `v += tile[f(source)]`, a barrier.
 
-    `columns` is a power of two, and pitch >= columns, so that no two threads share a word. `source` is taken modulo
-    the threads of a CTA. If `transposed`, consecutive threads walk down a column.
+    Thread t's word lies at row * pitch + (column ^ row * swizzle). `columns` is a power of two, and
+    pitch >= columns, so that no two threads share a word. `source` is taken modulo the threads of a CTA. If `transposed`, consecutive threads walk down a column.
     """
 
     columns: int = 32
@@ -338,7 +338,7 @@ def _parameters(kernel: SmallKernel) -> list[tuple[str, str, str]]:
     """(name, CUDA type, declaration) of the buffers."""
     found = []
     for width, type_ in TYPES.items():
-        volatile = "volatile " if kernel.volatile and width < 16 else ""
+        volatile = _qualifier(kernel, width)
         restrict = "" if kernel.volatile else " __restrict__"
         if any(isinstance(s, Load) and s.width == width for s in statements(kernel.body)):
             found.append((f"a{width}", type_, f"const {volatile}{type_}*{restrict} a{width}"))
@@ -347,6 +347,11 @@ def _parameters(kernel: SmallKernel) -> list[tuple[str, str, str]]:
     if any(isinstance(s, Reduce) for s in statements(kernel.body)):
         found.append(("bins", "unsigned", "unsigned* bins"))
     return found
+
+
+def _qualifier(kernel: SmallKernel, width: int) -> str:
+    """Of a type; accesses of 16 bytes are volatile by their functions."""
+    return "volatile " if kernel.volatile and width < 16 else ""
 
 
 def source(kernel: SmallKernel) -> str:
@@ -362,7 +367,7 @@ def source(kernel: SmallKernel) -> str:
     head += [function for name, function in _VOLATILE.items() if f" {name}(" in joined or f"({name}(" in joined]
     head = [f"static {line}" for line in head]
     shared = [
-        f"    __shared__ __align__(128) {'volatile ' if kernel.volatile and width < 16 else ''}{TYPES[width]} tile{width}[{size}];"
+        f"    __shared__ __align__(128) {_qualifier(kernel, width)}{TYPES[width]} tile{width}[{size}];"
         for width, size in sorted(tiles.items())
     ]
     declared = ", ".join(declaration for _, _, declaration in _parameters(kernel))
@@ -391,7 +396,15 @@ class Bounds:
             case Binary(sign, left, right):
                 a, b = self.most(left), self.most(right)
                 bits = (1 << max(a.bit_length(), b.bit_length())) - 1
-                found = {"+": a + b, "*": a * b, "&": min(a, b), "<<": a << min(b, 31), ">>": a, "/": a, "%": min(a, max(b - 1, 0))}
+                found = {
+                    "+": a + b,
+                    "*": a * b,
+                    "&": min(a, b),
+                    "<<": a << min(b, 31),
+                    ">>": a,
+                    "/": a,
+                    "%": min(a, max(b - 1, 0)),
+                }
                 return min(found.get(sign, bits), 2**32 - 1)
         raise TypeError(expression)
 
@@ -418,7 +431,9 @@ def inputs(kernel: SmallKernel) -> dict[str, NDArray[Any]]:
         width = 4 if name == "bins" else int(name.removeprefix("a").removeprefix("out"))
         kind = np.dtype(f"u{min(width, 4) if width == 16 else width}")
         size = count * (4 if width == 16 else 1)
-        made[name] = np.zeros(size, kind) if not name.startswith("a") else np.random.default_rng(kernel.seed).integers(0, _high(width), size).astype(kind)
+        made[name] = np.zeros(size, kind)
+        if name.startswith("a"):
+            made[name] = np.random.default_rng(kernel.seed).integers(0, _high(width), size).astype(kind)
     return made
 
 
@@ -507,7 +522,7 @@ class _Evaluator:
         self.values = {name: value.astype(np.uint32) for name, value in self.values.items()}
         self.bounds = Bounds(kernel)
         self.found = Evaluation(arrays=inputs(kernel))
-        self.elements = {name: kind for name, kind in buffers(kernel).items()}
+        self.elements = buffers(kernel)
         self.writer = {name: np.full(count, -1, np.int64) for name, (_, count) in self.elements.items()}
         self.found.certain = {name: np.ones(count, np.bool_) for name, (_, count) in self.elements.items()}
 
@@ -599,7 +614,8 @@ class _Evaluator:
 
 def _narrow(array: NDArray[Any], width: int) -> U32:
     if width == 16:
-        return array.reshape(-1, 4).sum(axis=1, dtype=np.uint32)
+        total: U32 = array.reshape(-1, 4).sum(axis=1, dtype=np.uint32)
+        return total
     if width == 8:
         return array.astype(np.uint32) + (array >> np.uint64(32)).astype(np.uint32)
     return array.astype(np.uint32)

@@ -21,7 +21,9 @@ __all__ = ["campaign"]
 
 @click.command()
 @click.argument("corpus", metavar="[FOLDER]", default="warpsim-corpus")
-@click.option("--patterns", type=click.IntRange(min=0), metavar="N", help="Single-warp patterns [20000; 10000 on a GPU].")
+@click.option(
+    "--patterns", type=click.IntRange(min=0), metavar="N", help="Single-warp patterns [20000; 10000 on a GPU]."
+)
 @click.option("--kernels", type=click.IntRange(min=0), metavar="N", help="Generated kernels [1000; 200 on a GPU].")
 @click.option("--seed", type=int, default=0, show_default=True, help="Another seed draws other cases.")
 @click.option("--on-gpu", is_flag=True, help="Compare with the counters of the GPU that is here.")
@@ -58,8 +60,9 @@ def campaign(
             )  # fmt: skip
         else:
             report = campaigns.run(
-                corpus, patterns=20_000 if patterns is None else patterns, kernels=1_000 if kernels is None else kernels,
-                gpu=gpu or "h200", seed=seed, jobs=jobs, scheduler=scheduler, limit=limit, watch=watch,
+                corpus, patterns=20_000 if patterns is None else patterns,
+                kernels=1_000 if kernels is None else kernels, gpu=gpu or "h200", seed=seed, jobs=jobs,
+                scheduler=scheduler, limit=limit, watch=watch,
             )  # fmt: skip
     if form == "json":
         write(json.dumps(report.to_dict(), indent=1) + "\n", output)

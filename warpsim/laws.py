@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim import coalescing, patterns, reference
-from warpsim.errors import KernelError
 from warpsim.grammar import Evaluation, SmallKernel, evaluate
 from warpsim.patterntable import Pattern
 
@@ -35,7 +34,7 @@ _ORDERLESS = ("sectors", "tags", "tag_wavefronts", "l2_requests")
 GLOBAL = ("sectors", "tags", "tag_wavefronts", "data_wavefronts", "l2_requests")
 
 
-class Disagreement(AssertionError):
+class Disagreement(AssertionError):  # noqa: N818 - the word that reports use
     """A law does not hold: what it expected, and what the model said."""
 
     def __init__(self, expected: Mapping[str, Any], predicted: Mapping[str, Any], what: str = "") -> None:
@@ -113,7 +112,13 @@ def stays_within_bounds(p: Pattern, gpu: Gpu) -> None:
         if p.op in ("load", "store"):
             _within(found["tags"], found["sectors"], 4 * found["tags"], "sectors", "one to four sectors a line")
     else:
-        _within(0, found["conflicts"], found["data_wavefronts"] - 1, "conflicts", "conflicts are the wavefronts beyond the first")
+        _within(
+            0,
+            found["conflicts"],
+            found["data_wavefronts"] - 1,
+            "conflicts",
+            "conflicts are the wavefronts beyond the first",
+        )
 
 
 def ignores_order_of_lanes(p: Pattern, gpu: Gpu) -> None:
@@ -317,11 +322,15 @@ def outputs_equal_numpy(run: Run) -> None:
         if wrong.size:
             i = int(wrong[0])
             where = f"{name}[{i}]"
-            raise Disagreement({where: int(array[i])}, {where: int(run.arrays[name][i])}, f"{wrong.size} elements differ")
+            raise Disagreement(
+                {where: int(array[i])}, {where: int(run.arrays[name][i])}, f"{wrong.size} elements differ"
+            )
 
 
 @functools.lru_cache(maxsize=1 << 16)
-def _reference(op: str, width: int, addresses: tuple[int, ...], active: tuple[bool, ...], masks: Any) -> tuple[tuple[str, int], ...]:
+def _reference(
+    op: str, width: int, addresses: tuple[int, ...], active: tuple[bool, ...], masks: Any
+) -> tuple[tuple[str, int], ...]:
     if masks is None:
         return tuple(reference.shared_figures(op, width, addresses, active).items())
     return tuple(reference.global_figures(op, width, addresses, active, masks).items())
@@ -359,7 +368,11 @@ def counters_equal_brute_force(run: Run) -> None:
     if run.kernel.volatile:
         expected = expected_counters(run)
         names = {n for n in run.metrics if "_mem_global_op_" in n or "_mem_shared_op_" in n}
-        _agree({**dict.fromkeys(names, 0), **expected}, {**dict.fromkeys(expected, 0), **run.metrics}, "brute-force reference")
+        _agree(
+            {**dict.fromkeys(names, 0), **expected},
+            {**dict.fromkeys(expected, 0), **run.metrics},
+            "brute-force reference",
+        )
 
 
 def barriers_are_counted(run: Run) -> None:
@@ -479,6 +492,6 @@ MACHINE_LAWS: dict[str, TimeLaw] = {
 }
 
 
-def fault_of(error: KernelError) -> Disagreement:
+def fault_of(error: Exception) -> Disagreement:
     """A generated kernel is correct, so a fault that the executor reports is the executor's."""
-    return Disagreement({"fault": None}, {"fault": str(error)}, "a correct kernel was refused")
+    return Disagreement({"fault": None}, {"fault": f"{type(error).__name__}: {error}"}, "a correct kernel was refused")

@@ -1,7 +1,7 @@
 """The access rules once more, by brute force over bytes: what laws hold the real ones against.
 
-Written from the rules alone (docs/access-rules.md has them), not from `coalescing`: sets of bytes, no tricks, and the tag bank
-straight from the profile's masks.
+Written from the rules alone (docs/access-rules.md has them), not from `coalescing`: sets of bytes, no tricks, and the
+tag bank straight from the profile's masks.
 """
 
 from __future__ import annotations

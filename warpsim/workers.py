@@ -75,7 +75,9 @@ def _on_processes(
         except BrokenProcessPool:
             restarts += 1
             if restarts > _RESTARTS:
-                raise UnsupportedError(f"worker processes died {restarts} times (out of memory?); try --jobs 1") from None
+                raise UnsupportedError(
+                    f"worker processes died {restarts} times (out of memory?); try --jobs 1"
+                ) from None
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from warpsim import batch, grammar, laws
@@ -53,11 +54,14 @@ def _guarded(check: Callable[[], None]) -> Disagreement | None:
 
 def judge_pattern(pattern: Pattern, gpu: Gpu, names: Sequence[str] = ()) -> Verdicts:
     """The laws (all, or these) that do not hold for a pattern."""
-    found = {name: _guarded(lambda name=name: laws.PATTERN_LAWS[name](pattern, gpu)) for name in names or laws.PATTERN_LAWS}
+    wanted = names or tuple(laws.PATTERN_LAWS)
+    found = {name: _guarded(partial(laws.PATTERN_LAWS[name], pattern, gpu)) for name in wanted}
     return {name: wrong for name, wrong in found.items() if wrong is not None}
 
 
-def judge_kernels(kernels: Sequence[SmallKernel], gpu: Gpu, names: Sequence[str] = (), timed: bool = True) -> list[Verdicts]:
+def judge_kernels(
+    kernels: Sequence[SmallKernel], gpu: Gpu, names: Sequence[str] = (), timed: bool = True
+) -> list[Verdicts]:
     """The laws (all, or these) that do not hold for each kernel; compiled together, one by one if that fails."""
     if not kernels:
         return []
@@ -80,7 +84,7 @@ def _judge_kernel(kernel: SmallKernel, program: Program, gpu: Gpu, names: Sequen
         except Exception as error:
             return {"is_accepted": laws.fault_of(error)}
         for name in wanted:
-            wrong = _guarded(lambda name=name: laws.KERNEL_LAWS[name](run))
+            wrong = _guarded(partial(laws.KERNEL_LAWS[name], run))
             if wrong is not None:
                 found[name] = wrong
     wanted = [name for name in laws.MACHINE_LAWS if (timed and not names) or name in names]
@@ -90,7 +94,7 @@ def _judge_kernel(kernel: SmallKernel, program: Program, gpu: Gpu, names: Sequen
         except Exception as error:
             return {"is_accepted": laws.fault_of(error)}
         for name in wanted:
-            wrong = _guarded(lambda name=name: laws.MACHINE_LAWS[name](result))
+            wrong = _guarded(partial(laws.MACHINE_LAWS[name], result))
             if wrong is not None:
                 found[name] = wrong
     return found
@@ -169,7 +173,12 @@ def scenario_of(case: Case, gpu: str, description: str) -> str:
 
 
 _VALUES = {1: "0", 2: "0", 4: "0u", 8: "0ull", 16: "make_uint4(0, 0, 0, 0)"}
-_ATOMICS = {"": "atomicAdd(&{0}, 1)", "exch": "atomicExch(&{0}, 1)", "cas": "atomicCAS(&{0}, 0, 1)", "fadd": "atomicAdd(&{0}, 1.0f)"}
+_ATOMICS = {
+    "": "atomicAdd(&{0}, 1)",
+    "exch": "atomicExch(&{0}, 1)",
+    "cas": "atomicCAS(&{0}, 0, 1)",
+    "fadd": "atomicAdd(&{0}, 1.0f)",
+}
 
 
 def _pattern_scenario(p: Pattern, gpu: str, description: str) -> str:
@@ -197,9 +206,10 @@ def _pattern_scenario(p: Pattern, gpu: str, description: str) -> str:
         source.append(_matrix(int(p.op[-1])))
     source.append(f'extern "C" __global__ void access({", ".join(parameters)}) {{')
     if p.space == "shared":
+        zero = "0.0f" if p.kind == "fadd" else _VALUES[p.width]
         source += [
             f"    extern __shared__ {type_} data[];",
-            f"    for (unsigned i = threadIdx.x; i < {count}u; i += 32) data[i] = {_VALUES[p.width] if p.kind != 'fadd' else '0.0f'};",
+            f"    for (unsigned i = threadIdx.x; i < {count}u; i += 32) data[i] = {zero};",
             "    __syncthreads();",
         ]
     source += [f"    {guarded}", "}", ""]

@@ -32,8 +32,8 @@ from warpsim.frontend.counts import count
 from warpsim.frontend.program import Program
 from warpsim.gpu import Gpu, load_gpu
 from warpsim.grammar import SmallKernel
-from warpsim.laws import Disagreement, fault_of
 from warpsim.launch import ALIGNMENT
+from warpsim.laws import Disagreement, fault_of
 from warpsim.metrics import global_requests, global_sectors, shared_conflicts, shared_wavefronts
 from warpsim.patternreplay import PatternReplay
 from warpsim.patterntable import TABLE, Pattern, metrics_of, reading
@@ -63,7 +63,9 @@ def predicted(pattern: Pattern, arena: int, gpu: Gpu) -> Figures:
     addresses = [a + base if on else 0 for a, on in zip(pattern.addresses, pattern.active, strict=True)]
     op = "atomic" if pattern.space == "shared" and pattern.op == "red" else pattern.op
     found = patterns.access(addresses, width=pattern.width, op=op, space=pattern.space, active=pattern.active, gpu=gpu)
-    names = ["sectors", "data_wavefronts", "l2_requests"] if pattern.space == "global" else ["data_wavefronts", "conflicts"]
+    names = (
+        ["sectors", "data_wavefronts", "l2_requests"] if pattern.space == "global" else ["data_wavefronts", "conflicts"]
+    )
     if pattern.op == "load" and pattern.space == "global":
         names.append("tag_wavefronts")
     if not found.exact:
@@ -156,7 +158,9 @@ class KernelBench:
         """Give memory back."""
         self.runtime.free(self.flush_to)
 
-    def judge(self, kernels: Sequence[SmallKernel], gpu: Gpu, *, timed: bool = True) -> list[list[tuple[str, Disagreement]]]:
+    def judge(
+        self, kernels: Sequence[SmallKernel], gpu: Gpu, *, timed: bool = True
+    ) -> list[list[tuple[str, Disagreement]]]:
         """The laws that each kernel breaks: gpu:counters, gpu:outputs, gpu:time, is_accepted."""
         arch = int(gpu.arch.removeprefix("sm_"))
         compiled = nvrtc.compile_cubin(batch.unit(kernels), "k0", arch)
@@ -181,7 +185,9 @@ class KernelBench:
                     found[number].append(("is_accepted", fault_of(error)))
                     continue
                 for name, array in grammar.inputs(kernel).items():
-                    self.runtime.memcpy(addresses[name], array.ctypes.data, array.nbytes, self.runtime.memcpyHostToDevice)
+                    self.runtime.memcpy(
+                        addresses[name], array.ctypes.data, array.nbytes, self.runtime.memcpyHostToDevice
+                    )
                 ready.append((number, module.get_function(f"k{number}"), addresses))
             if ready:
                 for (number, _, addresses), counted in zip(ready, self._count(kernels, ready), strict=True):
@@ -194,7 +200,9 @@ class KernelBench:
             self.runtime.free(pointer)
         return found
 
-    def _count(self, kernels: Sequence[SmallKernel], ready: Sequence[tuple[int, Any, dict[str, int]]]) -> list[dict[str, float]]:
+    def _count(
+        self, kernels: Sequence[SmallKernel], ready: Sequence[tuple[int, Any, dict[str, int]]]
+    ) -> list[dict[str, float]]:
         def launch() -> None:
             self.runtime.memcpy(self.flush_to, self.flush_from.ctypes.data, _FLUSH, self.runtime.memcpyHostToDevice)
             for number, function, addresses in ready:
@@ -207,7 +215,9 @@ class KernelBench:
             rows = profiler.measure(launch, len(ready))
         return [dict(zip(COUNTED, row, strict=True)) for row in rows]
 
-    def _compare(self, kernel: SmallKernel, figures: dict[str, float], counted: dict[str, float], timed: bool) -> Iterator[tuple[str, Disagreement]]:
+    def _compare(
+        self, kernel: SmallKernel, figures: dict[str, float], counted: dict[str, float], timed: bool
+    ) -> Iterator[tuple[str, Disagreement]]:
         alone = kernel.ctas == 1 and kernel.threads <= 32
         equal = (*_REQUESTS_AND_SECTORS, "smsp__inst_executed.sum", *(_STAGES if alone else ()))
         expected = {name: round(counted[name]) for name in equal}
@@ -234,7 +244,12 @@ class KernelBench:
             wrong = np.flatnonzero((there != array) & certain)
             if wrong.size:
                 i = int(wrong[0])
-                yield "gpu:outputs", Disagreement({f"{name}[{i}]": int(there[i])}, {f"{name}[{i}]": int(array[i])}, "NumPy against the GPU")
+                yield (
+                    "gpu:outputs",
+                    Disagreement(
+                        {f"{name}[{i}]": int(there[i])}, {f"{name}[{i}]": int(array[i])}, "NumPy against the GPU"
+                    ),
+                )
                 return
 
 
@@ -295,10 +310,15 @@ def run_on_gpu(
     report.failures = [entry for entry in folder.entries() if entry.name in names]
     for kind, seconds in kinds.items():
         examined = sum(line["examples"] for line in done.values() if line["kind"] == kind)
-        report.notes.append(f"{examined} {kind} in {seconds:.1f} s on the GPU, prediction and shrinking included: {examined / max(seconds, 1e-9):.0f}/s")
+        report.notes.append(
+            f"{examined} {kind} in {seconds:.1f} s on the GPU, prediction and shrinking included: "
+            f"{examined / max(seconds, 1e-9):.0f}/s"
+        )
     report.notes += state.notes()
     if len(everything) < len(chunks):
-        report.notes.append(f"{len(chunks) - len(everything)} of {len(chunks)} chunks are left: run the same command again to go on")
+        report.notes.append(
+            f"{len(chunks) - len(everything)} of {len(chunks)} chunks are left: run the same command again to go on"
+        )
     return report
 
 

@@ -1,7 +1,7 @@
 """Hypothesis at work: draw cases, judge them all, shrink what fails.
 
 Cases are drawn first and judged together, for kernels are cheaper compiled together, and patterns measured together.
-Hypothesis then runs a second time from the same seed: it draws the same cases, meets the one that fails, and shrinks it.
+Hypothesis then runs again from the same seed: it draws the same cases, meets the one that fails, and shrinks it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _same_everywhere() -> Iterator[None]:
         providers.CONSTANTS_CACHE.cache.clear()
 
 
-class _Found(Exception):
+class _FoundError(Exception):
     """Tells Hypothesis that a case fails; always raised at one place, for it to be one failure."""
 
 
@@ -85,9 +85,9 @@ def shrink(
     database: Path | None = None,
     limit: float = 60,
 ) -> tuple[Case, Disagreement]:
-    """The simplest case that `judge` finds wrong after some `limit` s, beginning with `first`, one of those that `draw` gave.
+    """The simplest case that `judge` finds wrong after some `limit` s, beginning with `first`.
 
-    `others` are the cases drawn with it, which are passed over.
+    That is one of those that `draw` gave; `others` are the cases drawn with it, which are passed over.
     """
     began = time.monotonic()
     known: dict[Case, Disagreement | None] = {**dict.fromkeys(others), first[0]: first[1]}
@@ -107,12 +107,12 @@ def shrink(
         wrong = known[case]
         if wrong is not None:
             simplest[:] = [(case, wrong)]
-            raise _Found
+            raise _FoundError
 
     try:
         with _same_everywhere():
             test()
-    except (_Found, Flaky, HypothesisException):
+    except (_FoundError, Flaky, HypothesisException):
         pass
     case, wrong = simplest[0]
     return simplify(case, wrong, lambda c: None if time.monotonic() - began > 2 * limit else judge(c))

@@ -91,12 +91,17 @@ class Report:
             "chunks": dict(zip(("now", "before", "of"), self.chunks, strict=True)),
             "failed": self.failed,
             "failures": [
-                {k: entry.document.get(k) for k in ("law", "what", "expected", "predicted", "size")} | {"name": entry.name}
+                {k: entry.document.get(k) for k in ("law", "what", "expected", "predicted", "size")}
+                | {"name": entry.name}
                 for entry in self.failures
             ],
             "closed": self.closed,
             "coverage": {k: dict(sorted(v.items())) for k, v in self.coverage.items() if k != "cell"},
-            "cells": {"of": len(cells), "least": min(cells.values(), default=0), "examples": dict(sorted(cells.items()))},
+            "cells": {
+                "of": len(cells),
+                "least": min(cells.values(), default=0),
+                "examples": dict(sorted(cells.items())),
+            },
             "notes": self.notes,
         }
 
@@ -106,7 +111,7 @@ class Report:
 
         shown: list[Any] = []
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in self.examples.items()) or "nothing"
-        now, before, of = self.chunks
+        _, before, of = self.chunks
         rate = f", {self.total / self.seconds:,.0f}/s" if self.seconds and not before and self.total else ""
         resumed = f" ({before} of {of} chunks were done before)" if before else ""
         shown.append(f"{kinds} in {self.seconds:.1f} s{rate}{resumed}")
@@ -118,13 +123,18 @@ class Report:
             shown.append(table)
             cells = self.coverage.get("cell", {})
             if cells:
-                shown.append(f"{len(cells)} cells of op x space x width x mask density x span, {min(cells.values())} to {max(cells.values())} examples each")
+                shown.append(
+                    f"{len(cells)} cells of op x space x width x mask density x span, "
+                    f"{min(cells.values())} to {max(cells.values())} examples each"
+                )
         if self.failures:
             table = make_table("failure", "size", "expected", "predicted", "what")
             for entry in self.failures:
                 d = entry.document
                 size = ", ".join(f"{n} {unit}" for unit, n in d.get("size", {}).items())
-                table.add_row(entry.name, size, _figures(d.get("expected")), _figures(d.get("predicted")), str(d.get("what", "")))
+                table.add_row(
+                    entry.name, size, _figures(d.get("expected")), _figures(d.get("predicted")), str(d.get("what", ""))
+                )
             shown.append(table)
         shown += [f"closed: {name}" for name in self.closed]
         shown += self.notes

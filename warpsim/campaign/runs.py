@@ -141,8 +141,6 @@ def _again(entry: Entry, gpu: str | None) -> dict[str, Any] | None:
     return {"expected": wrong.expected, "predicted": wrong.predicted, "what": wrong.what}
 
 
-
-
 def _measured_again(entry: Entry, case: Case, gpu: Gpu) -> dict[str, Any] | None:
     """A failure against hardware: measured again on a GPU that is here; elsewhere its counters are those of then."""
     from warpsim.campaign import hardware

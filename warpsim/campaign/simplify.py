@@ -1,4 +1,4 @@
-"""The last steps to a small case: what Hypothesis cannot do inside a cell, such as taking lanes away below its bounds."""
+"""The last steps to a small case: what Hypothesis cannot do inside a cell, such as fewer lanes than it has."""
 
 from __future__ import annotations
 

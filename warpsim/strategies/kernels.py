@@ -79,11 +79,15 @@ def _accesses(names: Names) -> st.SearchStrategy[tuple[Statement, ...]]:
     """Loads, stores and reductions; the simplest by far is `v = a4[threadIdx.x]`."""
     index = st.one_of(st.sampled_from([T, GLOBAL_ID]), expressions(*names))
     value = st.one_of(st.sampled_from([Number(0), Name("v")]), expressions(*names, depth=1))
-    load = st.builds(lambda i, form: (Load(i, *form),), index, st.sampled_from([(w, add) for add in (False, True) for w in WIDTHS]))
+    load = st.builds(
+        lambda i, form: (Load(i, *form),), index, st.sampled_from([(w, add) for add in (False, True) for w in WIDTHS])
+    )
     store = st.builds(lambda i, w, v: (Store(i, v, w),), index, st.sampled_from(WIDTHS), value)
     # Of an atomicAdd whose address the compiler knows to be one a warp it makes an access by one lane.
     cut = st.builds(Binary, st.sampled_from(["/", "&"]), st.just(T), st.integers(2, 40).map(Number))
-    uneven = st.one_of(st.sampled_from([T, GLOBAL_ID]), cut, st.builds(Binary, st.just("+"), cut, expressions(*names, depth=1)))
+    uneven = st.one_of(
+        st.sampled_from([T, GLOBAL_ID]), cut, st.builds(Binary, st.just("+"), cut, expressions(*names, depth=1))
+    )
     reduce = st.builds(lambda i, _: (Reduce(i),), uneven, st.booleans())
     return st.one_of(load, store, reduce)
 
@@ -110,7 +114,10 @@ def _tiles(names: Names) -> st.SearchStrategy[tuple[Statement, ...]]:
         return (Tile(columns, columns + pad, swizzle, transposed, value, other, width),)
 
     layouts = st.tuples(
-        st.sampled_from([32, 16, 8, 4, 64]), st.sampled_from([0, 1, 2, 4, 7]), st.sampled_from([0, 1, 2, 3]), st.booleans()
+        st.sampled_from([32, 16, 8, 4, 64]),
+        st.sampled_from([0, 1, 2, 4, 7]),
+        st.sampled_from([0, 1, 2, 3]),
+        st.booleans(),
     )
     value = st.one_of(st.sampled_from([T, Name("v")]), expressions(*names, depth=1))
     other = st.one_of(st.just(T), expressions(*names))
@@ -127,14 +134,18 @@ def _bodies(depth: int, uniform: bool, loops: int) -> st.SearchStrategy[tuple[St
         barrier = st.tuples(st.booleans(), st.booleans(), st.booleans()).map(lambda _: (Barrier(),))
         kinds += [_tiles(names), _gathers(), barrier]
     if depth:
-        guarded = st.builds(lambda c, body: (If(*c, body),), _conditions(names), _bodies(depth - 1, False, loops))
+        guarded = st.builds(
+            lambda c, body: (If(c[0], c[1], c[2], body),), _conditions(names), _bodies(depth - 1, False, loops)
+        )
         count = st.integers(1, 5).map(Number)
         repeated = st.builds(lambda n, body: (Loop(n, body),), count, _bodies(depth - 1, uniform, loops + 1))
         uneven = st.builds(lambda e, n: Binary("%", e, Number(n)), expressions(depth=1), st.integers(1, 6))
         diverging = st.builds(lambda n, body: (Loop(n, body),), uneven, _bodies(depth - 1, False, loops + 1))
         kinds += [guarded, repeated, diverging]
     size = 4 if depth == 2 else 3
-    return st.lists(st.one_of(kinds), min_size=1, max_size=size).map(lambda parts: tuple(s for part in parts for s in part))
+    return st.lists(st.one_of(kinds), min_size=1, max_size=size).map(
+        lambda parts: tuple(s for part in parts for s in part)
+    )
 
 
 @functools.cache
