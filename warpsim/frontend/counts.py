@@ -68,7 +68,7 @@ def _instruction_metrics(executor: Executor, i: Instruction, executed: int, lane
     kind = fp_kind(i)
     if kind:
         put(f"smsp__sass_thread_inst_executed_op_{kind}_pred_on.sum", lanes)
-    if i.opcode in _LSU:
+    if i.opcode in _LSU and not any(o.kind == "special" and o.name.startswith("SR_CTAID") for o in i.operands):
         put("smsp__inst_executed_pipe_lsu.sum", executed)
     s = executor.stats[i.index]
     if i.opcode in _GLOBAL:
@@ -107,7 +107,7 @@ def _instruction_metrics(executor: Executor, i: Instruction, executed: int, lane
 
 
 def _touched(executor: Executor, counts: Counts) -> None:
-    counts.useful_bytes = {"read": 0, "write": 0}
+    counts.useful_bytes = {"read": 0, "write": 0, "write_sectors": 0}
     for k, name in enumerate(executor.buffer_names):
         row = executor.buffers[k]
         if row[ctx.B_HIGH] <= row[ctx.B_LOW]:
@@ -120,6 +120,8 @@ def _touched(executor: Executor, counts: Counts) -> None:
             words = bits.view(np.uint32)[first:last]
             for begin in range(0, len(words), 1 << 20):
                 counts.useful_bytes[way] += 4 * int(np.bitwise_count(words[begin : begin + (1 << 20)]).sum())
+            if way == "write":
+                counts.useful_bytes["write_sectors"] += int(np.count_nonzero(words.view(np.uint8)))
 
 
 def _worst(executor: Executor, index: int) -> dict[str, Any]:
