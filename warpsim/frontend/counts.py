@@ -68,7 +68,7 @@ def _instruction_metrics(executor: Executor, i: Instruction, executed: int, lane
     kind = fp_kind(i)
     if kind:
         put(f"smsp__sass_thread_inst_executed_op_{kind}_pred_on.sum", lanes)
-    if i.opcode in _LSU and not any(o.kind == "special" and o.name.startswith("SR_CTAID") for o in i.operands):
+    if i.opcode in _LSU and not any(o.kind == "special" and "CTAID" in o.name.upper() for o in i.operands):
         put("smsp__inst_executed_pipe_lsu.sum", executed)
     s = executor.stats[i.index]
     if i.opcode in _GLOBAL:
