@@ -25,7 +25,15 @@ _KEEP_SECONDS = 14 * 86400
 _SOURCES = {
     # compiled functions call each other within a group only
     "machine": ("machine/*.py", "frontend/trace.py"),
-    "access": ("coalescing.py", "frontend/context.py", "frontend/*mem*.py", "frontend/atomics.py", "frontend/divergence.py", "frontend/simt.py", "frontend/blocks.py"),
+    "access": (
+        "coalescing.py",
+        "frontend/context.py",
+        "frontend/*mem*.py",
+        "frontend/atomics.py",
+        "frontend/divergence.py",
+        "frontend/simt.py",
+        "frontend/blocks.py",
+    ),
 }
 
 

@@ -83,7 +83,12 @@ def simulate_bound(
 
 
 def _time(
-    executor: Executor, launch: Launch, profile: Gpu, fit: Occupancy, exact: bool | None, prepare: Callable[[Executor], None] | None
+    executor: Executor,
+    launch: Launch,
+    profile: Gpu,
+    fit: Occupancy,
+    exact: bool | None,
+    prepare: Callable[[Executor], None] | None,
 ) -> MachineResult:
     state = launch.state
     warm_up = Executor(launch, executor.program, profile) if state.caches == "warm" else None
@@ -102,7 +107,9 @@ def _time(
     )
 
 
-def _result(launch: Launch, profile: Gpu, executor: Executor, machine: MachineResult, fit: Occupancy, timeline: bool) -> Result:
+def _result(
+    launch: Launch, profile: Gpu, executor: Executor, machine: MachineResult, fit: Occupancy, timeline: bool
+) -> Result:
     counts = count(executor)
     metrics: dict[str, int | float] = {**dict.fromkeys(REQUIRED, 0), **counts.metrics}
     timed = machine.counters
@@ -121,7 +128,10 @@ def _result(launch: Launch, profile: Gpu, executor: Executor, machine: MachineRe
         "dram__sectors_write.sum": timed["dram_write_sectors"],
         "sm__warps_active.avg.pct_of_peak_sustained_active": timed["warps_active_pct"],
     }
-    metrics = {name: value if isinstance(value, float) and not value.is_integer() else int(value) for name, value in metrics.items()}
+    metrics = {
+        name: value if isinstance(value, float) and not value.is_integer() else int(value)
+        for name, value in metrics.items()
+    }
     _add_machine_lines(executor, counts, machine)
     extra: dict[str, Any] = {
         "ideal": counts.ideal,
@@ -157,7 +167,12 @@ def _result(launch: Launch, profile: Gpu, executor: Executor, machine: MachineRe
         params=dict(launch.params),
         state={"caches": launch.state.caches, "carveout_kb": fit.carveout_kib},
         buffers=[
-            {"name": b.name, "address": b.address, "bytes": b.bytes, "touched": counts.touched.get(b.name if b.target is None else b.target.name, 0)}
+            {
+                "name": b.name,
+                "address": b.address,
+                "bytes": b.bytes,
+                "touched": counts.touched.get(b.name if b.target is None else b.target.name, 0),
+            }
             for b in launch.buffers
         ],
         compiler=program.compiler,

@@ -24,7 +24,9 @@ GPUS = {"a100-80gb": 80, "h200": 90, "b200": 100}
 ARCHS = pytest.mark.parametrize("gpu", list(GPUS))
 
 
-def execute(source: str, grid: Any, block: Any, args: list[Any], gpu: str = "h200", shared: int = 0, budget: int = 1 << 22) -> Executor:
+def execute(
+    source: str, grid: Any, block: Any, args: list[Any], gpu: str = "h200", shared: int = 0, budget: int = 1 << 22
+) -> Executor:
     """Run every CTA of kernel `k` of the source, without timing."""
     launch = replace(Kernel(source, "k").launch(grid, block, args, dynamic_shared=shared), opt_in_shared=False)
     program = load_program(source, "k", GPUS[gpu])
@@ -43,7 +45,9 @@ def kernel(body: str, parameters: str = "int* out, const int* in, int n") -> str
 
 @ARCHS
 def test_divergent_branches_meet_again(gpu: str) -> None:
-    source = kernel("int v = in[i]; if (v & 1) { for (int j = 0; j < v; j++) out[i] += j * v; } else out[i] = -v; out[i] += 1000;")
+    source = kernel(
+        "int v = in[i]; if (v & 1) { for (int j = 0; j < v; j++) out[i] += j * v; } else out[i] = -v; out[i] += 1000;"
+    )
     given = np.arange(64, dtype=np.int32) % 13
     out = np.zeros(64, np.int32)
     execute(source, 2, 32, [out, given, 64], gpu)
@@ -90,7 +94,9 @@ def test_switch_tables(gpu: str) -> None:
 
 @ARCHS
 def test_calls_and_recursion(gpu: str) -> None:
-    source = "__device__ __noinline__ int fib(int x) { return x < 2 ? x : fib(x - 1) + fib(x - 2); }\n" + kernel("out[i] = fib(in[i]);")
+    source = "__device__ __noinline__ int fib(int x) { return x < 2 ? x : fib(x - 1) + fib(x - 2); }\n" + kernel(
+        "out[i] = fib(in[i]);"
+    )
     given = (np.arange(32) % 9).astype(np.int32)
     out = np.zeros(32, np.int32)
     execute(source, 1, 32, [out, given, 32], gpu)
@@ -100,7 +106,9 @@ def test_calls_and_recursion(gpu: str) -> None:
 
 @ARCHS
 def test_integer_and_64_bit_division(gpu: str) -> None:
-    source = kernel("long long a = in[i] * 1234567891LL; out[i] = (int)(a / (i + 3)) ^ (in[i] % (i + 1)) ^ (int)(a % (2 * i - 31));")
+    source = kernel(
+        "long long a = in[i] * 1234567891LL; out[i] = (int)(a / (i + 3)) ^ (in[i] % (i + 1)) ^ (int)(a % (2 * i - 31));"
+    )
     given = np.random.default_rng(3).integers(-(2**31), 2**31, 64).astype(np.int32)
     out = np.zeros(64, np.int32)
     execute(source, 1, 64, [out, given, 64], gpu)
@@ -115,7 +123,9 @@ def test_integer_and_64_bit_division(gpu: str) -> None:
 
 @ARCHS
 def test_barrier_votes(gpu: str) -> None:
-    source = kernel("out[i] = __syncthreads_count(in[i] > 4) * 4 + __syncthreads_and(in[i] > 0) * 2 + __syncthreads_or(in[i] > 8);")
+    source = kernel(
+        "out[i] = __syncthreads_count(in[i] > 4) * 4 + __syncthreads_and(in[i] > 0) * 2 + __syncthreads_or(in[i] > 8);"
+    )
     given = np.random.default_rng(4).integers(0, 9, 192).astype(np.int32)
     given[96:] += 1
     out = np.zeros(192, np.int32)
@@ -141,15 +151,17 @@ def test_shuffles_votes_and_matches(gpu: str) -> None:
         for lane, v in enumerate(warp):
             prefix = warp[: lane + 1].sum()
             same = (warp & 3 == v & 3).sum()
-            wanted.append(warp.sum() + 3 * prefix + 5 * (warp & 1).sum() + 7 * same + 11 * (warp == 5).any() + warp[31 - lane])
+            wanted.append(
+                warp.sum() + 3 * prefix + 5 * (warp & 1).sum() + 7 * same + 11 * (warp == 5).any() + warp[31 - lane]
+            )
     np.testing.assert_array_equal(out, wanted)
 
 
 @ARCHS
 def test_named_barriers_of_part_of_a_cta(gpu: str) -> None:
     source = kernel(
-        "__shared__ int s[128]; int t = threadIdx.x; if (t < 64) { s[t] = in[t]; asm volatile(\"bar.sync 1, 64;\"); out[t] = s[63 - t]; }"
-        "else { s[t] = in[t] * 2; asm volatile(\"bar.sync 2, 64;\"); out[t] = s[191 - t]; }"
+        '__shared__ int s[128]; int t = threadIdx.x; if (t < 64) { s[t] = in[t]; asm volatile("bar.sync 1, 64;"); out[t] = s[63 - t]; }'
+        'else { s[t] = in[t] * 2; asm volatile("bar.sync 2, 64;"); out[t] = s[191 - t]; }'
     )
     given = np.arange(128, dtype=np.int32)
     out = np.zeros(128, np.int32)
@@ -159,7 +171,9 @@ def test_named_barriers_of_part_of_a_cta(gpu: str) -> None:
 
 @ARCHS
 def test_local_arrays(gpu: str) -> None:
-    source = kernel("int a[16]; for (int j = 0; j < 16; j++) a[(j * 5 + in[i]) & 15] = j * in[i]; out[i] = a[in[i] & 15] + a[(in[i] * 3) & 15];")
+    source = kernel(
+        "int a[16]; for (int j = 0; j < 16; j++) a[(j * 5 + in[i]) & 15] = j * in[i]; out[i] = a[in[i] & 15] + a[(in[i] * 3) & 15];"
+    )
     given = np.random.default_rng(6).integers(0, 100, 64).astype(np.int32)
     out = np.zeros(64, np.int32)
     run = execute(source, 1, 64, [out, given, 64], gpu)
@@ -177,7 +191,9 @@ def test_local_arrays(gpu: str) -> None:
 def test_constants_and_device_variables(gpu: str) -> None:
     source = (
         "__constant__ int table[8] = {3, 1, 4, 1, 5, 9, 2, 6}; __device__ int counter[4] = {10, 20, 30, 40}; __device__ int* where = counter + 2;\n"
-        + kernel("atomicAdd(&counter[i & 3], 1); __syncthreads(); out[i] = table[i & 7] * 100 + counter[i & 3] + *where;")
+        + kernel(
+            "atomicAdd(&counter[i & 3], 1); __syncthreads(); out[i] = table[i & 7] * 100 + counter[i & 3] + *where;"
+        )
     )
     out = np.zeros(32, np.int32)
     execute(source, 1, 32, [out, out, 32], gpu)
@@ -190,7 +206,9 @@ def test_constants_and_device_variables(gpu: str) -> None:
 def test_generic_pointers(gpu: str) -> None:
     source = (
         "__device__ __noinline__ int sum(const int* p, int n) { int s = 0; for (int j = 0; j < n; j++) s += p[j]; return s; }\n"
-        + kernel("__shared__ int s[32]; s[threadIdx.x] = in[i] * 2; __syncthreads(); out[i] = (blockIdx.x & 1) ? sum(s, 32) : sum(in, 32);")
+        + kernel(
+            "__shared__ int s[32]; s[threadIdx.x] = in[i] * 2; __syncthreads(); out[i] = (blockIdx.x & 1) ? sum(s, 32) : sum(in, 32);"
+        )
     )
     given = np.arange(64, dtype=np.int32)
     out = np.zeros(64, np.int32)
@@ -205,7 +223,12 @@ def test_atomics_of_one_word(op: str, space: str, gpu: str) -> None:
     """Lanes in order, as the executor serialises them, so that the old values are settled too."""
     body = f"unsigned v = in[i]; out[1 + i] = atomic{op}(P, v);"
     if space == "shared":
-        source = kernel("__shared__ unsigned s; if (i == 0) s = out[0]; __syncthreads();" + body.replace("P", "&s") + "__syncthreads(); if (i == 0) out[0] = s;", "unsigned* out, const unsigned* in")
+        source = kernel(
+            "__shared__ unsigned s; if (i == 0) s = out[0]; __syncthreads();"
+            + body.replace("P", "&s")
+            + "__syncthreads(); if (i == 0) out[0] = s;",
+            "unsigned* out, const unsigned* in",
+        )
     else:
         source = kernel(body.replace("P", "out"), "unsigned* out, const unsigned* in")
     given = np.random.default_rng(7).integers(0, 1 << 20, 32).astype(np.uint32)
@@ -236,7 +259,10 @@ def test_compare_and_swap_loops(gpu: str) -> None:
 
 @ARCHS
 def test_floating_point_atomics(gpu: str) -> None:
-    source = kernel("atomicAdd(out, in[i]); __shared__ float s; if (i == 0) s = 0; __syncthreads(); atomicAdd(&s, in[i]); __syncthreads(); if (i == 0) out[1] = s; atomicAdd(d, (double)in[i]);", "float* out, const float* in, double* d")
+    source = kernel(
+        "atomicAdd(out, in[i]); __shared__ float s; if (i == 0) s = 0; __syncthreads(); atomicAdd(&s, in[i]); __syncthreads(); if (i == 0) out[1] = s; atomicAdd(d, (double)in[i]);",
+        "float* out, const float* in, double* d",
+    )
     given = np.arange(64, dtype=np.float32)
     out, d = np.zeros(2, np.float32), np.zeros(1)
     execute(source, 1, 64, [out, given, d], gpu)
@@ -282,7 +308,16 @@ def test_ldmatrix(transposed: bool, gpu: str) -> None:
 
 
 @ARCHS
-@pytest.mark.parametrize(("kind", "typ"), [("char", np.int8), ("unsigned char", np.uint8), ("short", np.int16), ("unsigned short", np.uint16), ("long long", np.int64)])
+@pytest.mark.parametrize(
+    ("kind", "typ"),
+    [
+        ("char", np.int8),
+        ("unsigned char", np.uint8),
+        ("short", np.int16),
+        ("unsigned short", np.uint16),
+        ("long long", np.int64),
+    ],
+)
 def test_loads_and_stores_of_every_width(kind: str, typ: Any, gpu: str) -> None:
     source = kernel("out[i] = in[i] * 3 - 1;", f"{kind}* out, const {kind}* in")
     given = np.random.default_rng(10).integers(np.iinfo(typ).min // 4, np.iinfo(typ).max // 4, 64).astype(typ)
@@ -307,7 +342,10 @@ def test_an_instruction_off_in_all_lanes_makes_no_request() -> None:
 
 def test_unknown_values_pass_through_arithmetic_and_memory() -> None:
     """An opaque buffer's contents reach the output as unknown; known ones next to them stay known."""
-    source = kernel("__shared__ float s[64]; s[threadIdx.x] = in[i] * 2 + 1; __syncthreads(); out[i] = s[63 - threadIdx.x]; out2[i] = i * 2.f;", "float* out, float* out2, const float* in")
+    source = kernel(
+        "__shared__ float s[64]; s[threadIdx.x] = in[i] * 2 + 1; __syncthreads(); out[i] = s[63 - threadIdx.x]; out2[i] = i * 2.f;",
+        "float* out, float* out2, const float* in",
+    )
     known = np.zeros(64, np.float32)
     execute(source, 1, 64, [np.zeros(64, np.float32), known, Buffer("float", 64)])
     np.testing.assert_array_equal(known, 2.0 * np.arange(64))
@@ -351,7 +389,9 @@ def test_dynamic_shared_memory_over_48_kb_needs_opt_in() -> None:
 
 
 def test_instructions_without_rules_for_memory_are_refused_by_name() -> None:
-    source = kernel('__shared__ __align__(8) long long b; unsigned a = __cvta_generic_to_shared(&b); asm volatile("mbarrier.init.shared.b64 [%0], 32;" :: "r"(a)); out[i] = 1;')
+    source = kernel(
+        '__shared__ __align__(8) long long b; unsigned a = __cvta_generic_to_shared(&b); asm volatile("mbarrier.init.shared.b64 [%0], 32;" :: "r"(a)); out[i] = 1;'
+    )
     with pytest.raises(UnsupportedError, match="SYNCS"):
         execute(source, 1, 32, [np.zeros(32, np.int32), np.zeros(32, np.int32), 32])
 
@@ -363,6 +403,7 @@ def test_traces_do_not_depend_on_the_rings_size() -> None:
     executor = Executor(launch, load_program(source, "k", 90), load_gpu("h200"))
     executor.open(2)
     executor.start(np.array([0, 1]), np.array([0, 1]))
+    executor.refill(np.array([0, 1]))  # nothing was taken: full rings that stay full are no endless loop
     streams: list[list[int]] = [[] for _ in range(4)]
     headers = [0] * 4
     r = executor.rings
@@ -385,6 +426,11 @@ def test_traces_do_not_depend_on_the_rings_size() -> None:
 
 @ARCHS
 def test_divisions_and_roots_of_unknown_values_take_the_ordinary_path(gpu: str) -> None:
-    source = kernel("o[i] = 1.0f / x[i] + sqrtf(x[i + 32]) + x[i] / x[i + 1] + sinf(x[i]); d[i] = 1.0 / y[i] + sqrt(y[i]) + y[i + 1] / y[i + 2];", "float* o, const float* x, double* d, const double* y")
-    run = execute(source, 1, 32, [Buffer("float", 64), Buffer("float", 64), Buffer("double", 64), Buffer("double", 64)], gpu)
+    source = kernel(
+        "o[i] = 1.0f / x[i] + sqrtf(x[i + 32]) + x[i] / x[i + 1] + sinf(x[i]); d[i] = 1.0 / y[i] + sqrt(y[i]) + y[i + 1] / y[i + 2];",
+        "float* o, const float* x, double* d, const double* y",
+    )
+    run = execute(
+        source, 1, 32, [Buffer("float", 64), Buffer("float", 64), Buffer("double", 64), Buffer("double", 64)], gpu
+    )
     assert all("ordinary" in note for note in count(run).notes) and count(run).notes

@@ -43,14 +43,49 @@ _ACTIONS = {
     "ADD": ctx.ATOM_ADD, "MIN": ctx.ATOM_MIN, "MAX": ctx.ATOM_MAX, "AND": ctx.ATOM_AND, "OR": ctx.ATOM_OR, "XOR": ctx.ATOM_XOR,
     "EXCH": ctx.ATOM_EXCH, "CAS": ctx.ATOM_CAS, "CAST": ctx.ATOM_CAST, "INC": ctx.ATOM_INC, "DEC": ctx.ATOM_DEC, "POPC": ctx.ATOM_POPC_INC,
 }  # fmt: skip
-_NOTHING = {"NOP", "YIELD", "NANOSLEEP", "PMTRIG", "MEMBAR", "ERRBAR", "CCTL", "CCTLL", "DEPBAR", "LDGDEPBAR", "PREEXIT", "ACQBULK", "FENCE"}
+_NOTHING = {
+    "NOP",
+    "YIELD",
+    "NANOSLEEP",
+    "PMTRIG",
+    "MEMBAR",
+    "ERRBAR",
+    "CCTL",
+    "CCTLL",
+    "DEPBAR",
+    "LDGDEPBAR",
+    "PREEXIT",
+    "ACQBULK",
+    "FENCE",
+}
 _ENDS = {"BRA", "BRX", "JMP", "JMX", "CALL", "RET", "EXIT", "BSYNC", "BAR", "WARPSYNC", "KILL"}
 
 # Latency in cycles from issue to the scoreboard's release, for producers that go neither to memory nor through a fixed pipe.
 # Values of public micro-benchmarks of Volta to Hopper, rounded: they matter little beside memory's.
-_LATENCY = {"S2R": 20, "S2UR": 20, "LDC": 30, "LDCU": 30, "MUFU": 20, "SHFL": 23, "R2UR": 12, "FCHK": 12, "MATCH": 30, "REDUX": 22}
+_LATENCY = {
+    "S2R": 20,
+    "S2UR": 20,
+    "LDC": 30,
+    "LDCU": 30,
+    "MUFU": 20,
+    "SHFL": 23,
+    "R2UR": 12,
+    "FCHK": 12,
+    "MATCH": 30,
+    "REDUX": 22,
+}
 _FIXED_LATENCY = 14
-_FP = {"FADD": "fadd", "FMUL": "fmul", "FFMA": "ffma", "DADD": "dadd", "DMUL": "dmul", "DFMA": "dfma", "HADD2": "hadd", "HMUL2": "hmul", "HFMA2": "hfma"}
+_FP = {
+    "FADD": "fadd",
+    "FMUL": "fmul",
+    "FFMA": "ffma",
+    "DADD": "dadd",
+    "DMUL": "dmul",
+    "DFMA": "dfma",
+    "HADD2": "hadd",
+    "HMUL2": "hmul",
+    "HFMA2": "hfma",
+}
 _FMA_PIPE = {"FADD", "FMUL", "FFMA", "IMAD", "FSWZADD", "IDP"}
 _FP64_PIPE = {"DADD", "DMUL", "DFMA", "DSETP", "DMNMX"}
 _XU_PIPE = {"MUFU", "I2F", "F2I", "F2F", "FRND", "POPC", "FLO", "BREV"}
@@ -183,7 +218,13 @@ class _Builder:
             k, first, accesses = start, start, 0
             while k in seen:
                 i = program.instructions[k]
-                accesses += i.opcode in _LOADS or i.opcode in _STORES or i.opcode in _ATOMICS or i.opcode in _REDUCTIONS or i.opcode == "LDGSTS"
+                accesses += (
+                    i.opcode in _LOADS
+                    or i.opcode in _STORES
+                    or i.opcode in _ATOMICS
+                    or i.opcode in _REDUCTIONS
+                    or i.opcode == "LDGSTS"
+                )
                 k += 1
                 if i.opcode in _ENDS or k in leaders:
                     break
@@ -237,7 +278,9 @@ class _Builder:
                     access = self._access(i, len(self.operations) - begin)
                     width = access[ctx.O_WIDTH]
                     self.accesses.append(access)
-                    words += 66 if kind in (trace.LOCAL_LOAD, trace.LOCAL_STORE) else (1 if kind in _SHARED_KINDS else 34)
+                    words += (
+                        66 if kind in (trace.LOCAL_LOAD, trace.LOCAL_STORE) else (1 if kind in _SHARED_KINDS else 34)
+                    )
                     if {"GPU", "SYS", "BYPASS"} & set(i.modifiers):
                         flags |= 1
                     if "CONSTANT" in i.modifiers:
@@ -454,7 +497,11 @@ class _Builder:
         go = self.function.append_basic_block(f"b{n}.go")
         b.cbranch(room, go, self.full)
         b.position_at_end(go)
-        b.store(ir.Constant(ir.IntType(16), n), b.gep(self.ring, [b.and_(tail, self.ring_mask)], source_etype=ir.IntType(16)), align=2)
+        b.store(
+            ir.Constant(ir.IntType(16), n),
+            b.gep(self.ring, [b.and_(tail, self.ring_mask)], source_etype=ir.IntType(16)),
+            align=2,
+        )
         b.store(b.add(tail, I64(1)), self.block_tail, align=8)
         active = b.load(self.active, typ=I32)
         self.bump(self.executed, n, I64(1))
@@ -470,7 +517,9 @@ class _Builder:
             e.lanes = 32  # the rule of a uniform instruction leaves 1
             if fp_kind(i) and i.guard is not None:
                 self.guarded_fp.add(i.index)
-                self.bump(b.inttoptr(self.word(ctx.C_FP_LANES), POINTER), i.index, self.popcount(e.lane_word(e.guard_mask(i))))
+                self.bump(
+                    b.inttoptr(self.word(ctx.C_FP_LANES), POINTER), i.index, self.popcount(e.lane_word(e.guard_mask(i)))
+                )
             if i.opcode in _NOTHING:
                 pass
             elif self._kind(i) in _MEMORY_KINDS:
@@ -510,7 +559,13 @@ class _Builder:
         b.position_at_end(bad)
         record = b.inttoptr(self.word(ctx.C_ERROR), POINTER)
         lane = b.zext(b.cttz(lanes, I1(0)), I64)
-        for column, value in ((ctx.E_INDEX, I64(i.index)), (ctx.E_LANE, lane), (ctx.E_ROW, self.row), (ctx.E_EXTRA, I64(extra)), (ctx.E_KIND, I64(kind))):
+        for column, value in (
+            (ctx.E_INDEX, I64(i.index)),
+            (ctx.E_LANE, lane),
+            (ctx.E_ROW, self.row),
+            (ctx.E_EXTRA, I64(extra)),
+            (ctx.E_KIND, I64(kind)),
+        ):
             b.store(value, b.gep(record, [I64(column)], source_etype=I64), align=8)
         b.branch(self.error)
         b.position_at_end(good)
@@ -595,7 +650,9 @@ class _Builder:
 
     def _call(self, i: Instruction) -> None:
         if not any(o.kind in ("label", "function") for o in i.operands):
-            raise UnsupportedError(f"indirect call not supported: {i.text} (instruction {i.index}, source line {i.line})")
+            raise UnsupportedError(
+                f"indirect call not supported: {i.text} (instruction {i.index}, source line {i.line})"
+            )
         self._bra(i)
 
     def _indirect(self, i: Instruction) -> None:
@@ -699,7 +756,9 @@ class _Builder:
         else:
             o = next((o for o in i.operands if o.kind in ("reg", "ureg", "imm", "const")), None)
             if o is None:
-                raise UnsupportedError(f"instruction not supported: {i.text} (instruction {i.index}, source line {i.line})")
+                raise UnsupportedError(
+                    f"instruction not supported: {i.text} (instruction {i.index}, source line {i.line})"
+                )
             need = I32(o.value) if o.kind == "imm" else self._uniform(e.widen(e.source(o)), i)
         if {"COLLECTIVE"} & set(i.modifiers):
             raise UnsupportedError(f"instruction not supported: {i.text} (instruction {i.index}, source line {i.line})")
@@ -759,7 +818,9 @@ class _Builder:
             raise UnsupportedError(f"instruction not supported: {i.text} (instruction {i.index}, source line {i.line})")
         votes = b.inttoptr(self.word(ctx.C_VOTES), POINTER)
         slot = b.sdiv(self.row, self.word(ctx.C_WARPS))
-        take = lambda k: b.trunc(b.load(b.gep(votes, [b.add(b.mul(slot, I64(4)), I64(k))], source_etype=I64), align=8, typ=I64), I32)  # noqa: E731
+        take = lambda k: b.trunc(
+            b.load(b.gep(votes, [b.add(b.mul(slot, I64(4)), I64(k))], source_etype=I64), align=8, typ=I64), I32
+        )
         mask = e.guard_mask(i)
         for o in i.operands:
             if o.kind == "reg" and o.index is not None:
@@ -799,7 +860,9 @@ class _Builder:
         if o.scale != 1:
             lanes = b.mul(lanes, e.splat(I64(o.scale), 32))
         if o.uindex is not None and o.uindex != RZ:
-            uniform = e.widen(e.read_uniform64(o.uindex) if space in (ctx.GLOBAL, ctx.GENERIC) else e.read_uniform(o.uindex))
+            uniform = e.widen(
+                e.read_uniform64(o.uindex) if space in (ctx.GLOBAL, ctx.GENERIC) else e.read_uniform(o.uindex)
+            )
             bits = uniform.bits if uniform.bits.type.element == I64 else b.zext(uniform.bits, V64)
             lanes = b.add(lanes, bits)
             unknown.append(uniform)
@@ -819,7 +882,9 @@ class _Builder:
         mask = e.guard_mask(i)
         places = [k for k, o in enumerate(i.operands) if o.kind == "addr"]
         if not places:
-            raise UnsupportedError(f"memory instruction without an address: {i.text} (instruction {i.index}, source line {i.line})")
+            raise UnsupportedError(
+                f"memory instruction without an address: {i.text} (instruction {i.index}, source line {i.line})"
+            )
         address = self._address(i.operands[places[-1]], space)
         b.store(address.bits, self.addresses, align=64)
         hidden = address.unknown
@@ -841,7 +906,9 @@ class _Builder:
                     skip = e.lane_word(b.not_(p.bits))
             b.store(skip, b.gep(self.data, [I64(255)], source_etype=I32), align=4)
         elif action in (ctx.STORES, ctx.ATOMICS, ctx.REDUCTIONS):
-            operands = after[:2] if a[ctx.O_ATOMIC] in (ctx.ATOM_CAS, ctx.ATOM_CAST) and action == ctx.ATOMICS else after[:1]
+            operands = (
+                after[:2] if a[ctx.O_ATOMIC] in (ctx.ATOM_CAS, ctx.ATOM_CAST) and action == ctx.ATOMICS else after[:1]
+            )
             for place, o in enumerate(operands):
                 for k in range(registers):
                     store.append((4 * place + k, self._data(o, k)))
@@ -856,7 +923,19 @@ class _Builder:
         typ = ir.FunctionType(I64, [I64, I64, I64, POINTER, I32, I32, POINTER, POINTER])
         callee = b.inttoptr(self.word(ctx.C_ACCESS + (ctx.COPY if action == ctx.ASYNC else space)), typ.as_pointer())
         hidden_word = I32(0) if hidden is None else e.lane_word(hidden)
-        wrong = b.call(callee, [self.function.args[0], self.row, I64(number), self.addresses, e.lane_word(mask), hidden_word, self.data, self.unknown])
+        wrong = b.call(
+            callee,
+            [
+                self.function.args[0],
+                self.row,
+                I64(number),
+                self.addresses,
+                e.lane_word(mask),
+                hidden_word,
+                self.data,
+                self.unknown,
+            ],
+        )
         good = self.function.append_basic_block("accessed")
         b.cbranch(b.icmp_signed("!=", wrong, I64(0)), self.error, good)
         b.position_at_end(good)
@@ -872,8 +951,14 @@ class _Builder:
                 if o.kind == "pred" and o.index != 7:
                     bits = b.load(self.data, align=64, typ=V32)
                     lanes = b.load(self.unknown, align=4, typ=I32)
-                    swapped = b.icmp_unsigned("!=", bits, e.constant(0)) if a[ctx.O_ATOMIC] == ctx.ATOM_CAST else e.constant(1, I1)
-                    e.write_predicate(o, Value(swapped, b.bitcast(lanes, MASK) if a[ctx.O_ATOMIC] == ctx.ATOM_CAST else None), mask)
+                    swapped = (
+                        b.icmp_unsigned("!=", bits, e.constant(0))
+                        if a[ctx.O_ATOMIC] == ctx.ATOM_CAST
+                        else e.constant(1, I1)
+                    )
+                    e.write_predicate(
+                        o, Value(swapped, b.bitcast(lanes, MASK) if a[ctx.O_ATOMIC] == ctx.ATOM_CAST else None), mask
+                    )
 
     def _data(self, o: Operand, k: int) -> Value:
         """Register k of a store's or atomic's operand."""

@@ -20,11 +20,37 @@ if TYPE_CHECKING:
 
 __all__ = ["Counts", "count", "thread_instructions"]
 
-_GLOBAL = {"LDG": "ld", "LD": "ld", "STG": "st", "ST": "st", "ATOMG": "atom", "ATOM": "atom", "RED": "red", "REDG": "red"}
+_GLOBAL = {
+    "LDG": "ld",
+    "LD": "ld",
+    "STG": "st",
+    "ST": "st",
+    "ATOMG": "atom",
+    "ATOM": "atom",
+    "RED": "red",
+    "REDG": "red",
+}
 _SHARED = {"LDS": "ld", "LDSM": "ld", "STS": "st", "ATOMS": "atom"}
 _LOCAL = {"LDL": "ld", "STL": "st"}
 _LSU = {*_GLOBAL, *_SHARED, *_LOCAL, "LDGSTS", "SHFL", "S2R"}
-_OTHER_FP = {"FMNMX", "FMNMX3", "FSETP", "FSET", "FSEL", "MUFU", "FRND", "FCHK", "F2F", "F2I", "I2F", "I2FP", "DSETP", "DMNMX", "HSETP2", "HMNMX2"}
+_OTHER_FP = {
+    "FMNMX",
+    "FMNMX3",
+    "FSETP",
+    "FSET",
+    "FSEL",
+    "MUFU",
+    "FRND",
+    "FCHK",
+    "F2F",
+    "F2I",
+    "I2F",
+    "I2FP",
+    "DSETP",
+    "DMNMX",
+    "HSETP2",
+    "HMNMX2",
+}
 _DATA_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared"
 _WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
 
@@ -37,7 +63,9 @@ class Counts:
     ideal: dict[str, int] = field(default_factory=dict)
     requested_bytes: dict[str, int] = field(default_factory=dict)
     useful_bytes: dict[str, int] = field(default_factory=dict)
-    touched: dict[str, int] = field(default_factory=dict)  # bytes from the start of each buffer to the last one accessed
+    touched: dict[str, int] = field(
+        default_factory=dict
+    )  # bytes from the start of each buffer to the last one accessed
     shared_requests: dict[str, int] = field(default_factory=dict)
     other_ops: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -62,7 +90,9 @@ def thread_instructions(executor: Executor) -> int:
     return int(sum(executor.lanes[b] * count for b, (_, count) in enumerate(executor.code.blocks)))
 
 
-def _instruction_metrics(executor: Executor, i: Instruction, executed: int, lanes: int, put: Callable[..., None]) -> None:
+def _instruction_metrics(
+    executor: Executor, i: Instruction, executed: int, lanes: int, put: Callable[..., None]
+) -> None:
     """Report what one instruction counted: put(name, value, ideal=None)."""
     put("smsp__inst_executed.sum", executed)
     kind = fp_kind(i)
@@ -85,7 +115,11 @@ def _instruction_metrics(executor: Executor, i: Instruction, executed: int, lane
         put("l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_ld.sum", s[ctx.S_TAG_WAVEFRONTS])
         way = "bypass" if "BYPASS" in i.modifiers else "access"
         put(f"sm__sass_l1tex_t_requests_pipe_lsu_mem_global_op_ldgsts_cache_{way}.sum", s[ctx.S_REQUESTS])
-        put(f"sm__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_{way}.sum", s[ctx.S_SECTORS], s[ctx.S_IDEAL_SECTORS])
+        put(
+            f"sm__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_{way}.sum",
+            s[ctx.S_SECTORS],
+            s[ctx.S_IDEAL_SECTORS],
+        )
         put("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum", s[ctx.S_IDEAL_WAVEFRONTS])
         put("l1tex__data_pipe_lsu_wavefronts.sum", s[ctx.S_IDEAL_WAVEFRONTS])
     elif i.opcode in _SHARED:
@@ -157,7 +191,15 @@ def count(executor: Executor) -> Counts:
         _instruction_metrics(executor, i, ran, int(lanes[i.index]), put)
         if i.opcode in _OTHER_FP:
             counts.other_ops[i.opcode] = counts.other_ops.get(i.opcode, 0) + int(lanes[i.index])
-        space = "global" if i.opcode in _GLOBAL or i.opcode == "LDGSTS" else "shared" if i.opcode in _SHARED else "local" if i.opcode in _LOCAL else ""
+        space = (
+            "global"
+            if i.opcode in _GLOBAL or i.opcode == "LDGSTS"
+            else "shared"
+            if i.opcode in _SHARED
+            else "local"
+            if i.opcode in _LOCAL
+            else ""
+        )
         if space:
             access = {"op": i.opcode, "space": space, "index": i.index, "width": widths[i.index]}
             line["accesses"].append(access | _worst(executor, i.index))
@@ -170,13 +212,19 @@ def count(executor: Executor) -> Counts:
             counts.requested_bytes[op] = counts.requested_bytes.get(op, 0) + threads * widths[i.index]
         if i.opcode in _SHARED and _SHARED[i.opcode] in ("ld", "st"):
             op = _SHARED[i.opcode]
-            counts.shared_requests[op] = counts.shared_requests.get(op, 0) + int(executor.stats[i.index, ctx.S_REQUESTS])
+            counts.shared_requests[op] = counts.shared_requests.get(op, 0) + int(
+                executor.stats[i.index, ctx.S_REQUESTS]
+            )
     _touched(executor, counts)
     for k, note in enumerate(executor.notes):
         if note & 2:
-            counts.notes.append(f"an unknown value was assumed to be ordinary (no sentinel, no slow path of a division or root) at {place_of(program, k)}")
+            counts.notes.append(
+                f"an unknown value was assumed to be ordinary (no sentinel, no slow path of a division or root) at {place_of(program, k)}"
+            )
         if note & 1:
-            counts.unknowns.append(f"the result of {program.instructions[k].opcode} is not modelled, at {place_of(program, k)}")
+            counts.unknowns.append(
+                f"the result of {program.instructions[k].opcode} is not modelled, at {place_of(program, k)}"
+            )
     counts.lines = _lines(executor, lines)
     return counts
 
@@ -187,7 +235,9 @@ def _lines(executor: Executor, table: dict[tuple[int, int], dict[str, Any]]) -> 
     out = []
     for (file, number), entry in sorted(table.items()):
         name = program.files[file] if number and file < len(program.files) else ""
-        own = Path(name).name == Path(executor.launch.kernel).name or (name and not Path(name).is_absolute() and file == 0)
+        own = Path(name).name == Path(executor.launch.kernel).name or (
+            name and not Path(name).is_absolute() and file == 0
+        )
         text = source[number - 1].strip() if own and 0 < number <= len(source) else ""
         out.append({"file": Path(name).name if name else "", "line": number, "text": text, **entry})
     return out

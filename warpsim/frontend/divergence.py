@@ -123,7 +123,15 @@ def diverge(context, row, kind, argument, mask, targets):  # type: ignore[no-unt
         barrier = np.int32(argument & 15)
         return _arrive(context, row, s, np.int32(argument >> 4), mask, barrier, s[BARRIERS + barrier])
     if kind == WARP:
-        return _arrive(context, row, s, np.int32(argument), mask, np.int32(-1), np.int32(np.uint32(carray(targets, 1, np.int64)[0] & 0xFFFFFFFF)))
+        return _arrive(
+            context,
+            row,
+            s,
+            np.int32(argument),
+            mask,
+            np.int32(-1),
+            np.int32(np.uint32(carray(targets, 1, np.int64)[0] & 0xFFFFFFFF)),
+        )
     if kind == RELEASE:
         s[BARRIERS + argument] &= ~mask
         for w in range(s[WAITS]):
@@ -150,4 +158,3 @@ def diverge(context, row, kind, argument, mask, targets):  # type: ignore[no-unt
             s[DEPTH] += 1
             left &= ~together
     return _next(context, row, s)
-

@@ -55,17 +55,31 @@ def explain(executor: Executor) -> KernelError:
     thread = _thread(executor, row, lane)
     where = place_of(program, index)
     if kind in (ctx.UNKNOWN_ADDRESS, ctx.UNKNOWN_BRANCH, ctx.UNKNOWN_GUARD):
-        what = {ctx.UNKNOWN_ADDRESS: "an address", ctx.UNKNOWN_BRANCH: "a branch", ctx.UNKNOWN_GUARD: "whether memory is accessed"}[kind]
-        return KernelError(f"{kernel}: an unknown value decides {what} at {where}, {thread}; {_origin(executor, program.instructions[index], kind)}")
+        what = {
+            ctx.UNKNOWN_ADDRESS: "an address",
+            ctx.UNKNOWN_BRANCH: "a branch",
+            ctx.UNKNOWN_GUARD: "whether memory is accessed",
+        }[kind]
+        return KernelError(
+            f"{kernel}: an unknown value decides {what} at {where}, {thread}; {_origin(executor, program.instructions[index], kind)}"
+        )
     if kind == ctx.OUT_OF_BOUNDS:
-        return KernelError(f"{kernel}: out of bounds: {extra} bytes at 0x{address:x} at {where}, {thread}: {_nearest(executor, address)}")
+        return KernelError(
+            f"{kernel}: out of bounds: {extra} bytes at 0x{address:x} at {where}, {thread}: {_nearest(executor, address)}"
+        )
     if kind == ctx.MISALIGNED:
-        return KernelError(f"{kernel}: misaligned: {extra} bytes at 0x{address & ((1 << 64) - 1):x}, not a multiple of {extra}, at {where}, {thread}")
+        return KernelError(
+            f"{kernel}: misaligned: {extra} bytes at 0x{address & ((1 << 64) - 1):x}, not a multiple of {extra}, at {where}, {thread}"
+        )
     size = int(executor.context[ctx.C_SHARED_SIZE])
     if kind == ctx.SHARED_BOUNDS:
-        return KernelError(f"{kernel}: shared memory out of bounds: {extra} bytes at offset {address}, the CTA has {size}, at {where}, {thread}")
+        return KernelError(
+            f"{kernel}: shared memory out of bounds: {extra} bytes at offset {address}, the CTA has {size}, at {where}, {thread}"
+        )
     if kind == ctx.SHARED_UNWRITTEN:
-        return KernelError(f"{kernel}: shared memory read at offset {address} that was never written, or by another warp without a barrier (__syncthreads) between, at {where}, {thread}")
+        return KernelError(
+            f"{kernel}: shared memory read at offset {address} that was never written, or by another warp without a barrier (__syncthreads) between, at {where}, {thread}"
+        )
     if kind == ctx.SHARED_RACE:
         return KernelError(
             f"{kernel}: race on shared memory at offset {address}: another warp accessed it without a barrier (__syncthreads) between, at {where}, {thread}"
@@ -75,15 +89,21 @@ def explain(executor: Executor) -> KernelError:
     if kind == ctx.BUDGET and extra:
         return KernelError(f"{kernel}: endless loop: a warp is in a state it has been in before, at {where}, {thread}")
     if kind == ctx.BUDGET:
-        return KernelError(f"{kernel}: a warp ran {executor.budget} instructions and has not finished, at {where}, {thread}: an endless loop?")
+        return KernelError(
+            f"{kernel}: a warp ran {executor.budget} instructions and has not finished, at {where}, {thread}: an endless loop?"
+        )
     if kind == ctx.DEADLOCK:
         if extra:
-            return KernelError(f"{kernel}: deadlock: {thread} waits at a barrier that other warps of its CTA never reach")
+            return KernelError(
+                f"{kernel}: deadlock: {thread} waits at a barrier that other warps of its CTA never reach"
+            )
         return KernelError(f"{kernel}: deadlock: lanes of a warp wait for each other and none can run, {thread}")
     if kind == ctx.LOCAL_BOUNDS:
         return KernelError(f"{kernel}: local memory out of bounds: offset {address} at {where}, {thread}")
     if kind == ctx.MIXED_GENERIC:
-        return KernelError(f"{kernel}: a generic access to several memory spaces at once is not supported, at {where}, {thread}")
+        return KernelError(
+            f"{kernel}: a generic access to several memory spaces at once is not supported, at {where}, {thread}"
+        )
     return KernelError(f"{kernel}: jump to 0x{address:x}, where no code is, at {where}, {thread}")
 
 

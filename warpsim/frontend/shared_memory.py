@@ -6,7 +6,16 @@ import numpy as np
 from numba import carray
 
 from warpsim.coalescing import (
-    LDMATRIX_X1, LDMATRIX_X2, LDMATRIX_X4, LOAD, OUT, SCRATCH, SHARED_ATOMIC, SHARED_CAS, STORE, compiled,
+    LDMATRIX_X1,
+    LDMATRIX_X2,
+    LDMATRIX_X4,
+    LOAD,
+    OUT,
+    SCRATCH,
+    SHARED_ATOMIC,
+    SHARED_CAS,
+    STORE,
+    compiled,
 )  # fmt: skip
 from warpsim.compilation import njit
 from warpsim.frontend.atomics import (

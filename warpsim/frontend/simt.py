@@ -46,9 +46,22 @@ SHARED_WINDOW, LOCAL_WINDOW = 0x10000, 0x10001  # high words of generic addresse
 _RUN = 5  # status of a warp that can run, beside those of `blocks`
 
 # Context words of the slots' own, after those of `memory`.
-_SLOT_CTA, _STATUS, _DONE, _ARRIVALS, _ENTRY, _END_BLOCK, _GRID, _BLOCK_THREADS, _CTAID, _UNKNOWN_FROM, _UNKNOWN_WORDS, _BUDGET, _SPIN, _FIRSTS = range(
-    ctx.C_SIZE, ctx.C_SIZE + 14
-)
+(
+    _SLOT_CTA,
+    _STATUS,
+    _DONE,
+    _ARRIVALS,
+    _ENTRY,
+    _END_BLOCK,
+    _GRID,
+    _BLOCK_THREADS,
+    _CTAID,
+    _UNKNOWN_FROM,
+    _UNKNOWN_WORDS,
+    _BUDGET,
+    _SPIN,
+    _FIRSTS,
+) = range(ctx.C_SIZE, ctx.C_SIZE + 14)
 _SIZE = ctx.C_SIZE + 14
 
 
@@ -111,7 +124,7 @@ def _begin(c, cta, slot):  # type: ignore[no-untyped-def]
             hidden[k] = 0
     ctx.i64(c[ctx.C_EPOCH])[slot] = 1
     for w in range(warps):
-        ctx.i64(c[_SPIN] + (slot * warps + w) * 32)[0] = -1
+        ctx.i64(c[_SPIN] + (slot * warps + w) * 40)[0] = -1
     arrivals = ctx.i64(c[_ARRIVALS])
     for k in range(16):
         arrivals[slot * 16 + k] = 0
@@ -165,8 +178,12 @@ def _spins(c, row):  # type: ignore[no-untyped-def]
 
     Called when its rings are full. Brent's method: a state is kept, and replaced after 1, 2, 4, 8 ... calls.
     """
-    spin = ctx.i64(c[_SPIN] + row * 32)
+    spin = ctx.i64(c[_SPIN] + row * 40)
     accesses = ctx.i64(c[ctx.C_WORD_TAIL])[row]
+    run = ctx.i64(c[ctx.C_BLOCK_TAIL])[row]
+    if run == spin[4]:  # it has not run at all
+        return False
+    spin[4] = run
     words = ctx.i64(c[ctx.C_STATE] + row * c[ctx.C_STATE_STRIDE])
     state = np.uint64(accesses)
     for k in range(c[ctx.C_STATE_STRIDE] // 8):
@@ -294,7 +311,9 @@ class Executor:
         self.fp_lanes = self._array(self.instructions, ctx.C_FP_LANES)
         self.notes = self._array(self.instructions, ctx.C_NOTES)
         self.error = self._array(ctx.E_SIZE, ctx.C_ERROR)
-        accesses = np.ascontiguousarray(self.code.accesses if len(self.code.accesses) else np.zeros((1, ctx.O_SIZE), np.int64))
+        accesses = np.ascontiguousarray(
+            self.code.accesses if len(self.code.accesses) else np.zeros((1, ctx.O_SIZE), np.int64)
+        )
         memos = np.zeros((len(accesses), ctx.M_SIZE), np.int64)
         self._hold.append(memos)
         accesses[:, ctx.O_MEMO] = memos.ctypes.data + 8 * ctx.M_SIZE * np.arange(len(accesses))
@@ -346,9 +365,13 @@ class Executor:
         launch, program, gpu = self.launch, self.program, self.gpu
         name = launch.entry
         if launch.threads > program.max_threads:
-            raise KernelError(f"kernel '{name}' is compiled for at most {program.max_threads} threads a CTA (__launch_bounds__), the launch has {launch.threads}")
+            raise KernelError(
+                f"kernel '{name}' is compiled for at most {program.max_threads} threads a CTA (__launch_bounds__), the launch has {launch.threads}"
+            )
         if launch.threads > gpu.sm.max_threads_per_cta:
-            raise KernelError(f"kernel '{name}': {launch.threads} threads a CTA, {gpu.name} allows {gpu.sm.max_threads_per_cta}")
+            raise KernelError(
+                f"kernel '{name}': {launch.threads} threads a CTA, {gpu.name} allows {gpu.sm.max_threads_per_cta}"
+            )
         most = gpu.shared.max_per_cta_kib * 1024
         total = program.shared + launch.dynamic_shared
         if total > most:
@@ -412,7 +435,10 @@ class Executor:
         words[(0x2AC if blackwell else 0x2C) // 4] = launch.dynamic_shared
         words[(0x2D0 if blackwell else 0x10C) // 4] = self.gpu.sm.count
         bank[program.parameter_base : program.parameter_base + len(parameters)] = np.frombuffer(parameters, np.uint8)
-        images = [bank, *(np.frombuffer(bytearray(program.banks.get(k, b"") or bytes(8)), np.uint8) for k in range(1, 5))]
+        images = [
+            bank,
+            *(np.frombuffer(bytearray(program.banks.get(k, b"") or bytes(8)), np.uint8) for k in range(1, 5)),
+        ]
         for offset, target in program.relocations:
             images[4][offset : offset + 8] = np.frombuffer((GLOBALS_ADDRESS + target).to_bytes(8, "little"), np.uint8)
         for place, offset, target in program.pointers:
@@ -439,7 +465,11 @@ class Executor:
         buffers[1:, ctx.I_BASE] += np.cumsum(room)[:-1]
         table = np.zeros(ctx.I_BUFFERS + 1, np.int64)
         table[ctx.I_MASK] = size - 1
-        parts = (ctx.I_KEYS, np.zeros(size, np.uint64)), (ctx.I_PLACES, np.zeros(size, np.int64)), (ctx.I_LANES, np.zeros(32, np.int64))
+        parts = (
+            (ctx.I_KEYS, np.zeros(size, np.uint64)),
+            (ctx.I_PLACES, np.zeros(size, np.int64)),
+            (ctx.I_LANES, np.zeros(32, np.int64)),
+        )
         for index, array in (*parts, (ctx.I_BUFFERS, buffers)):
             self._hold.append(array)
             table[index] = array.ctypes.data
@@ -487,7 +517,7 @@ class Executor:
         self.slot_cta = self._array(slots, _SLOT_CTA)
         self._array(rows, _STATUS)
         self._array(slots * 16, _ARRIVALS)
-        self._array(rows * 4, _SPIN)
+        self._array(rows * 5, _SPIN)
         self._special(rows)
 
     def _special(self, rows: int) -> None:

@@ -56,7 +56,10 @@ OPERATION = np.dtype(
         ("latency", np.uint16),  # FIXED
         ("gap_instructions", np.uint16),  # plain instructions before this one, since the last operation
         ("gap_stall", np.uint16),  # the sum of their stall cycles
-        ("gap_int", np.uint16),  # of them and an ISSUE or FIXED operation itself, how many go to the half-rate integer pipe
+        (
+            "gap_int",
+            np.uint16,
+        ),  # of them and an ISSUE or FIXED operation itself, how many go to the half-rate integer pipe
         ("gap_fp64", np.uint16),
         ("gap_xu", np.uint16),
         ("gap_fma", np.uint16),  # FP32/IMAD pipe
