@@ -190,7 +190,7 @@ def _change(finding: Mapping[str, Any]) -> Any:
         return _BY_RULE[rule]
     if rule == "local-memory":
         return rule
-    if rule in ("uncoalesced", "misaligned", "bank-conflicts", "partial-stores"):
+    if rule in ("uncoalesced", "misaligned", "bank-conflicts", "partial-stores", "same-sector-stores"):
         return finding.get("file"), finding.get("line"), finding["access"]
     return None
 

@@ -71,6 +71,8 @@ def derive(metrics: Numbers, extra: Numbers, launch: Numbers, gpu: Numbers, cloc
     seconds = metrics.get("gpu__time_duration.sum", 0) * 1e-9 or None
     useful = _useful(extra)
     traffic = _traffic(metrics)
+    distinct = extra.get("useful_bytes", {}).get("write_sectors")
+    traffic["l2"]["distinct_write_bytes"] = None if distinct is None else distinct * SECTOR
     bandwidth = _bandwidth(traffic, useful, seconds, gpu)
     flops = _flops(metrics, extra)
     intensity = {

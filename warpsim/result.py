@@ -219,7 +219,8 @@ def build_result(
 
     - ``ideal`` {metric name: the least possible for the same active bytes}: global sectors, shared wavefronts
     - ``requested_bytes`` {"ld", "st", "atom", "red"}: bytes of all active lanes of global accesses
-    - ``useful_bytes`` {"read", "write"}: distinct bytes of the buffers that the kernel touches
+    - ``useful_bytes`` {"read", "write"}: distinct bytes of the buffers that the kernel touches; "write_sectors": in how
+      many sectors the written ones lie
     - ``shared_requests`` {"ld", "st"}: shared-memory instructions (LDS with LDSM, STS)
     - ``in_flight_bytes``: mean bytes of global loads under way, whole GPU; ``loads_per_warp``: independent loads
       before the first use; ``latency_cycles``: mean latency of a global load as it was in this run
