@@ -99,7 +99,8 @@ class Tile:
     """`tile[f(t)] = value`, a barrier, `v += tile[f(source)]`, a barrier.
 
     Thread t's word lies at row * pitch + (column ^ row * swizzle). `columns` is a power of two, and
-    pitch >= columns, so that no two threads share a word. `source` is taken modulo the threads of a CTA. If `transposed`, consecutive threads walk down a column.
+    pitch >= columns, so that no two threads share a word. `source` is taken modulo the threads of a CTA. If
+    `transposed`, consecutive threads walk down a column.
     """
 
     columns: int = 32

@@ -6,11 +6,12 @@ its work in progress, which is done again. Functions and items must be picklable
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator, Sized
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
@@ -30,22 +31,25 @@ def cores() -> int:
 
 
 def as_done(
-    function: Callable[[Item], Found], items: Sequence[Item], *, jobs: int = 0, scheduler: str | None = None
+    function: Callable[[Item], Found], items: Iterable[Item], *, jobs: int = 0, scheduler: str | None = None
 ) -> Iterator[tuple[int, Found]]:
-    """(index, result) of each item as it is done, in `jobs` processes (0: one a core) or on a Dask cluster."""
+    """(index, result) of each item as it is done, in `jobs` processes (0: one a core) or on a Dask cluster.
+
+    Items are taken from an iterator no sooner than a worker is about to need them.
+    """
     if scheduler is not None:
-        yield from _on_dask(function, items, scheduler)
+        yield from _on_dask(function, iter(items), scheduler)
         return
-    workers = min(jobs or cores(), len(items))
+    workers = min(jobs or cores(), len(items) if isinstance(items, Sized) else 1 << 20)
     if workers <= 1:
         for index, item in enumerate(items):
             yield index, function(item)
         return
-    yield from _on_processes(function, items, workers)
+    yield from _on_processes(function, iter(items), workers)
 
 
 def in_order(
-    function: Callable[[Item], Found], items: Sequence[Item], *, jobs: int = 0, scheduler: str | None = None
+    function: Callable[[Item], Found], items: Iterable[Item], *, jobs: int = 0, scheduler: str | None = None
 ) -> Iterator[Found]:
     """The results in the order of the items, each as soon as those before it are there."""
     waiting: dict[int, Found] = {}
@@ -58,21 +62,32 @@ def in_order(
 
 
 def _on_processes(
-    function: Callable[[Item], Found], items: Sequence[Item], workers: int
+    function: Callable[[Item], Found], items: Iterator[Item], workers: int
 ) -> Iterator[tuple[int, Found]]:
-    """A pool that is started again, with what is left to do, when a process of it dies."""
+    """A pool that is started again, with what it had in hand, when a process of it dies."""
     context = multiprocessing.get_context("spawn")
-    left = dict(enumerate(items))
+    fresh = enumerate(items)
+    again: list[tuple[int, Item]] = []  # what a broken pool had in hand
     restarts = 0
-    while left:
-        pool = ProcessPoolExecutor(min(workers, len(left)), mp_context=context, initializer=_ignore_interrupts)
+    more = True
+    while more or again:
+        pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_ignore_interrupts)
+        inside: dict[Future[Found], tuple[int, Item]] = {}
         try:
-            futures: dict[Future[Found], int] = {pool.submit(function, item): index for index, item in left.items()}
-            for future in as_completed(futures):
-                found = future.result()
-                del left[futures[future]]
-                yield futures[future], found
+            while True:
+                while len(inside) < 2 * workers:
+                    task = again.pop() if again else next(fresh, None)
+                    if task is None:
+                        more = False
+                        break
+                    inside[pool.submit(function, task[1])] = task
+                if not inside:
+                    break
+                for future in wait(inside, return_when=FIRST_COMPLETED).done:
+                    found = future.result()
+                    yield inside.pop(future)[0], found
         except BrokenProcessPool:
+            again += inside.values()
             restarts += 1
             if restarts > _RESTARTS:
                 raise UnsupportedError(
@@ -82,7 +97,8 @@ def _on_processes(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _on_dask(function: Callable[[Item], Found], items: Sequence[Item], address: str) -> Iterator[tuple[int, Found]]:
+def _on_dask(function: Callable[[Item], Found], items: Iterator[Item], address: str) -> Iterator[tuple[int, Found]]:
+    """Futures on a cluster, which does again what a lost worker had in hand."""
     try:
         import distributed
     except ImportError:
@@ -91,12 +107,24 @@ def _on_dask(function: Callable[[Item], Found], items: Sequence[Item], address: 
         client = distributed.Client(address, set_as_default=False, timeout=20)
     except (OSError, ValueError) as error:
         raise InputError(f"scheduler '{address}': no Dask scheduler there ({type(error).__name__})") from None
+    fresh = enumerate(items)
+    numbers: dict[str, int] = {}
+
+    def submit(count: int) -> list[Any]:
+        futures = []
+        for index, item in itertools.islice(fresh, count):
+            future = client.submit(function, item, pure=False, retries=3)
+            numbers[future.key] = index
+            futures.append(future)
+        return futures
+
     try:
-        futures: list[Any] = client.map(function, items, pure=False, retries=3)
-        numbers = {future.key: index for index, future in enumerate(futures)}
-        for future, found in distributed.as_completed(futures, loop=client.loop, with_results=True):
-            yield numbers[future.key], found
+        room = max(64, 4 * sum(client.nthreads().values()))
+        done = distributed.as_completed(submit(room), loop=client.loop, with_results=True)
+        for future, found in done:
+            yield numbers.pop(future.key), found
             future.release()  # else it is done again when its worker is lost later
+            done.update(submit(1))
     finally:
         client.close()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from warpsim.grammar import SmallKernel
 from warpsim.replayer import require_gpu
 
 __all__ = ["replay", "run"]
+
+_LOOK = 10  # seconds after which a campaign looks what others with the same corpus have done
 
 
 def run(
@@ -55,7 +57,8 @@ def run(
     journal = Journal(folder, name)
     done: dict[str, dict[str, Any]] = {}
     try:
-        for outcome in _outcomes(left, settings, jobs, scheduler, began, limit, folder, name):
+        tasks = _left(left, settings, limit, folder, name)
+        for _, outcome in workers.as_done(work, tasks, jobs=jobs, scheduler=scheduler):
             line = asdict(outcome)
             journal.write(line)
             done[outcome.chunk] = line
@@ -80,22 +83,20 @@ def run(
     return report
 
 
-def _outcomes(
-    chunks: Sequence[Chunk], settings: Settings, jobs: int, scheduler: str | None, began: float, limit: float | None,
-    folder: Corpus, name: str,
-) -> Any:  # fmt: skip
-    """Outcomes as they come. Work is handed out in portions: for the time limit, and to see what others have done."""
-    portion = 8 * (jobs or workers.cores()) if scheduler is None else 256
-    if limit is None and not (folder.folder / "journal").exists():
-        portion = len(chunks)
-    left = list(chunks)
-    while left and (limit is None or time.monotonic() - began < limit):
-        theirs = folder.finished(name)
-        left = [chunk for chunk in left if chunk.name not in theirs]
-        now, left = left[:portion], left[portion:]
-        tasks = [(chunk, settings) for chunk in now]
-        for _, outcome in workers.as_done(work, tasks, jobs=jobs, scheduler=scheduler):
-            yield outcome
+def _left(
+    chunks: Sequence[Chunk], settings: Settings, limit: float | None, folder: Corpus, name: str
+) -> Iterator[tuple[Chunk, Settings]]:
+    """Chunks to do, until the time is up; those that another process has done meanwhile are passed over."""
+    began = looked = time.monotonic()
+    theirs: dict[str, dict[str, Any]] = {}
+    for chunk in chunks:
+        now = time.monotonic()
+        if limit is not None and now - began > limit:
+            return
+        if now - looked > _LOOK:
+            theirs, looked = folder.finished(name), now
+        if chunk.name not in theirs:
+            yield chunk, settings
 
 
 def replay(corpus: str | Path, *, gpu: str | None = None, watch: Callable[[Progress], None] | None = None) -> Report:
