@@ -35,14 +35,14 @@ MECHANISMS: dict[str, dict[str, float]] = {
     "dearer partly written sectors": {"l2.partial_write_cycles": 0.0},
     "two partitions, near copies": {"l2.partitions": 1, "l2.near_copies": 0},
     "limit of dirty ways": {"l2.dirty_ways": 0},
-    "partly written sectors fetched by age": {"l2.partial_sectors": 0},
+    "partly written sectors fetched by age": {"l2.partial_lines": 0},
     "fetch of 64 B": {"l2.fetch_bytes": 32},
     "row activations": {"dram.activation_ns": 0.0},
     "spread of DRAM latency": {"dram.latency_tail": 0.0},
     "latency of the far side": {"dram.far_latency": 0},
     "turnaround of writes": {"dram.turnaround": 0},
     "stores held by a full write queue": {"dram.write_queue": 0},
-    "channel clumps": {"dram.clump_bytes": 256},
+    "lines dealt to slices one by one": {"dram.clump_bytes": 128},
 }  # fmt: skip
 
 

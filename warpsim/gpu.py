@@ -61,6 +61,8 @@ class L1:
     return_latency: int  # data at the SM's port to use
     store_wavefronts: int  # data-stage cycles of a store beyond its wavefronts
     miss_wavefronts: int  # data-stage cycles of a load with misses beyond its wavefronts
+    store_merge_cycles: int  # a store's lines wait so long to take in later stores of the same lines
+    store_merge_lines: int  # so many of an SM's last store lines can; 0: none
     fill_wavefronts: float  # data-stage cycles of each line that comes back
     line_limit: int  # line misses outstanding, an SM
     store_limit: int  # lines of stores not yet acknowledged, an SM; 0: no limit
@@ -106,12 +108,14 @@ class L2:
     near_copies: int  # 1: read data of the far side is copied to the near side
     sector_cycles: float  # L2 cycles of a sector
     request_cycles: float  # L2 cycles of a request at least
+    write_sector_cycles: float  # L2 cycles of a wholly written sector in its home slice
     partial_write_cycles: float  # L2 cycles of each partly written sector
     atomic_cycles: float  # L2 cycles of each operation of an atomic on one sector
+    atomic_repeat_cycles: float  # the same when the slice's last atomic was on the same line
     latency: int  # SM cycles in the slice
     hop_latency: int  # SM cycles from one partition to the other, one way
     fetch_bytes: int  # brought from DRAM by a read miss
-    partial_sectors: int  # partly written sectors a slice keeps waiting for the rest; 0: any number
+    partial_lines: int  # partly written lines a slice keeps waiting for the rest; 0: any number
 
 
 @dataclass(frozen=True)
@@ -142,6 +146,7 @@ class Launch:
     fixed_ns: float
     dispatch_cycles: float  # between two CTAs, the whole GPU
     slot_turnaround: int  # from a CTA's last exit to the launch of the next in its place
+    cold_start: int  # from the first launch on an SM to its first issue, code and constants coming through cold caches
     warp_start: int  # from the launch of a CTA to its warps' first issue
 
 

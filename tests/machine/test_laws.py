@@ -24,7 +24,7 @@ def changed(gpu: Gpu = H200, **parts: dict[str, Any]) -> Gpu:
     return dataclasses.replace(gpu, **{k: dataclasses.replace(getattr(gpu, k), **v) for k, v in parts.items()})
 
 
-STEADY = changed(dram={"latency_tail": 0.0, "far_latency": 0}, l2={"partitions": 1})
+STEADY = changed(dram={"latency_tail": 0.0, "far_latency": 0}, l2={"partitions": 1}, launch={"cold_start": 0})
 
 
 def run(ops: list[Any], words: Any, ctas: int = 1, warps: int = 1, gpu: Gpu = STEADY, **options: Any) -> MachineResult:
@@ -137,18 +137,18 @@ def test_whole_sectors_are_written_without_a_read_and_partial_ones_with() -> Non
     whole = copy(600, mask=15)
     assert whole.counters["dram_read_sectors"] == whole.counters["l2_read_sectors"]
     assert whole.counters["dram_fill_sectors"] == 0
-    gpu = changed(l2={"partial_sectors": 8})
+    gpu = changed(l2={"partial_lines": 8})
     part = copy(600, gpu=gpu, full=False)
     kept = part.counters["l2_write_sectors"] - part.counters["dram_fill_sectors"]
-    assert 0 < kept <= 94 * 8
+    assert 0 < kept <= 94 * 8 * 4
     assert part.counters["dram_read_sectors"] == part.counters["l2_read_sectors"] + part.counters["dram_fill_sectors"]
-    assert copy(600, full=False, gpu=changed(l2={"partial_sectors": 0})).counters["dram_fill_sectors"] == 0
+    assert copy(600, full=False, gpu=changed(l2={"partial_lines": 0})).counters["dram_fill_sectors"] == 0
 
 
 def test_a_sector_written_in_parts_soon_after_one_another_needs_no_read() -> None:
     parts = [operation(STORE, width=4)] * 8 + [DONE]  # 4 lanes of 4 B a time: a quarter of each sector
     words = [word for _ in range(8) for word in request([LINE], active=4, full=False)]
-    gpu = changed(STEADY, l2={"partial_sectors": 8})
+    gpu = changed(STEADY, l2={"partial_lines": 8})
     assert run(parts, words, gpu=gpu).counters["dram_fill_sectors"] == 0
 
 
@@ -226,7 +226,7 @@ def test_conservation(lines: int, full: bool) -> None:
     assert c["l1_load_hit_sectors"] + c["l1_load_miss_sectors"] == sectors
     assert c["l1_load_miss_sectors"] == c["l2_read_sectors"]
     assert c["l2_write_sectors"] == sectors
-    assert c["l2_hit_sectors"] + c["l2_miss_sectors"] == c["l2_read_sectors"] + c["l2_write_sectors"]
+    assert c["l2_hit_sectors"] + c["l2_miss_sectors"] >= c["l2_read_sectors"] + c["l2_write_sectors"]
     assert c["dram_read_sectors"] >= c["l2_miss_sectors"]
     for name in ("l1_hit_sectors", "l1_miss_sectors"):
         assert result.by_instruction[name].sum() == c[name.replace("l1_", "l1_load_")]
@@ -255,12 +255,12 @@ def test_more_work_takes_longer() -> None:
         ("launch", "dispatch_cycles", 0.0), ("launch", "warp_start", 0), ("launch", "slot_turnaround", 147),
         ("dram", "activation_ns", 0.0), ("dram", "row_ns", 0.0), ("dram", "turnaround", 0), ("dram", "latency_tail", 0.0),
         ("dram", "far_latency", 0), ("dram", "write_queue", 0), ("l2", "fetch_bytes", 32), ("l2", "partial_write_cycles", 0.5),
-        ("l2", "request_cycles", 0.0), ("l2", "partial_sectors", 0), ("l2", "partitions", 1), ("l1", "store_limit", 0),
+        ("l2", "request_cycles", 0.0), ("l2", "partial_lines", 0), ("l2", "partitions", 1), ("l1", "store_limit", 0),
         ("crossbar", "return_sector_cycles", 0.0),
     ],
 )  # fmt: skip
 def test_a_mechanism_that_is_off_does_not_slow_anything_down(part: str, key: str, value: float) -> None:
-    base = changed(l2={"partial_sectors": 16, "dirty_ways": 2})
+    base = changed(l2={"partial_lines": 16, "dirty_ways": 2})
     off = changed(base, **{part: {key: value}})
     slow, fast = copy(2500, gpu=base, mask=1, stride=2, full=False), copy(2500, gpu=off, mask=1, stride=2, full=False)
     assert fast.machine_cycles <= slow.machine_cycles * 1.02

@@ -21,7 +21,8 @@ def plain(gpu: Gpu, sms: int = 4) -> Gpu:
     return dataclasses.replace(
         gpu,
         sm=dataclasses.replace(gpu.sm, count=sms),
-        l1=dataclasses.replace(gpu.l1, queue=10**6, line_limit=2000, store_limit=2000),
+        launch=dataclasses.replace(gpu.launch, cold_start=0),
+        l1=dataclasses.replace(gpu.l1, queue=10**6, line_limit=2000, store_limit=2000, store_merge_lines=0, store_merge_cycles=0),
         l2=dataclasses.replace(gpu.l2, slices=6, dirty_ways=0),
         dram=dataclasses.replace(
             gpu.dram, channels=6, bandwidth_gbs=6 * 51.2, latency_tail=0.0, activation_ns=0.0, row_ns=0.0, write_queue=0

@@ -35,6 +35,7 @@ class Textbook:
         self.l2: dict[tuple[int, int, int], Any] = {}  # (slice, line, sector)
         slow = gpu.sm.clock_mhz / gpu.l2.clock_mhz
         self.sector, self.request = round(gpu.l2.sector_cycles * slow * T), round(gpu.l2.request_cycles * slow * T)
+        self.written = round(gpu.l2.write_sector_cycles * slow * T)
         ns = gpu.sm.clock_mhz / 1000
         self.burst = round(32 / (gpu.dram.bandwidth_gbs * gpu.dram.efficiency / gpu.dram.channels) * ns * T)
         self.last = 0
@@ -164,10 +165,10 @@ class Textbook:
         near = (sm % gpu.l2.partitions) * half + home % half
         if store:
             if near != home:
-                yield from self.serve(near, n)
+                yield from self.serve(near, 0)
                 yield env.timeout(gpu.l2.hop_latency * T)
             self.l2.update({(home, line, k): env.timeout(0) for k in range(4) if mask >> k & 1})
-            yield from self.serve(home, n)
+            yield from self.serve(home, n, self.written)
             yield env.timeout(gpu.l2.hop_latency * T if near != home else 0)
         else:
             yield from self.read(near, home, line, mask, False)
@@ -180,8 +181,8 @@ class Textbook:
             yield env.timeout(gpu.l1.return_latency * T)
         there.succeed()
 
-    def serve(self, place: int, sectors: int) -> Step:
-        ticks = max(self.request, sectors * self.sector)
+    def serve(self, place: int, sectors: int, each: int | None = None) -> Step:
+        ticks = max(self.request, sectors * (self.sector if each is None else each))
         yield from self.occupy(self.slices[place], ticks)
         yield self.env.timeout(ticks)
 

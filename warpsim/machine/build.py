@@ -50,8 +50,8 @@ MERGES = 2048  # merge records of an SM
 NAMES = (
     "sms rows warps ctas_per_sm schedulers barrier_latency line_limit store_limit queue hit_latency return_latency "
     "store_wavefronts miss_wavefronts fill_wavefronts shared_latency l1_capacity mask0 mask1 request_ticks store_ticks "
-    "return_ticks request_latency response_latency warp_start partitions slices clump_lines sets ways dirty_ways near_copies "
-    "slice_sector_ticks slice_request_ticks partial_ticks atomic_ticks hop_ticks fetch partial_sectors channels "
+    "return_ticks request_latency response_latency warp_start cold_start merge_ticks merge_lines partitions slices clump_lines sets ways dirty_ways near_copies "
+    "slice_sector_ticks slice_write_ticks slice_request_ticks partial_ticks atomic_ticks atomic_repeat_ticks hop_ticks fetch partial_lines channels "
     "dram_sector_ticks activation_ticks row_ticks open_pieces piece_lines drain_ticks drain_interval_ticks turnaround_ticks "
     "write_queue_ticks dram_latency_ticks far_ticks"
 )
@@ -60,11 +60,11 @@ PARAMETERS = np.dtype([(name, np.int64) for name in NAMES.split()])
 # What each component's kernel works on.
 SMs = namedtuple(
     "SMs",
-    "parameters totals sms warps ctas heap fifo ops lanes board_time board_pending groups messages free outs responses times lines heads marks "
+    "parameters totals sms warps ctas heap fifo ops lanes board_time board_pending groups messages free outs stores responses times lines heads marks "
     "banks waiters free_waiters blocks block_head block_tail block_mask words word_head word_mask done block_first "
     "block_count retirements statistics",
 )
-Crossbar = namedtuple("Crossbar", "parameters sms messages outs counts buckets deals")
+Crossbar = namedtuple("Crossbar", "parameters sms messages outs stores counts buckets deals")
 Slices = namedtuple(
     "Slices",
     "parameters totals sms messages responses times counts buckets tags states covers waiting sets slices queue commands channels statistics stack",
@@ -110,7 +110,7 @@ class Machine:
         self.gpu = gpu
         self.clock_mhz = clock_mhz or gpu.sm.clock_mhz
         response = gpu.crossbar.return_latency + gpu.l2.latency
-        longest = min(response, gpu.dram.latency, gpu.launch.slot_turnaround)
+        longest = min(response, gpu.dram.latency)
         self.window = window or min(WINDOW, longest)
         if not 0 < self.window <= longest:
             raise InputError(f"window of {self.window} cycles: at most {longest} on {gpu.name}, its smallest feedback latency")
@@ -158,12 +158,14 @@ class Machine:
             request_ticks=_ticks(g.crossbar.request_cycles), store_ticks=_ticks(g.crossbar.store_sector_cycles),
             return_ticks=_ticks(g.crossbar.return_sector_cycles), request_latency=_ticks(g.crossbar.request_latency),
             response_latency=_ticks(g.crossbar.return_latency + g.l2.latency), warp_start=g.launch.warp_start,
+            cold_start=g.launch.cold_start, merge_ticks=_ticks(g.l1.store_merge_cycles), merge_lines=g.l1.store_merge_lines,
             partitions=g.l2.partitions, slices=g.l2.slices, clump_lines=max(1, g.dram.clump_bytes // g.l1.line_bytes),
             sets=g.l2.sets, ways=g.l2.ways, dirty_ways=g.l2.dirty_ways, near_copies=g.l2.near_copies,
             slice_sector_ticks=_ticks(g.l2.sector_cycles * slow), slice_request_ticks=_ticks(g.l2.request_cycles * slow),
+            slice_write_ticks=_ticks(g.l2.write_sector_cycles * slow), atomic_repeat_ticks=_ticks(g.l2.atomic_repeat_cycles * slow),
             partial_ticks=_ticks(g.l2.partial_write_cycles * slow), atomic_ticks=_ticks(g.l2.atomic_cycles * slow),
             hop_ticks=_ticks(g.l2.hop_latency), fetch=g.l2.fetch_bytes // g.l1.sector_bytes,
-            partial_sectors=g.l2.partial_sectors, channels=g.dram.channels, dram_sector_ticks=_ticks(sector_ns * ns),
+            partial_lines=g.l2.partial_lines, channels=g.dram.channels, dram_sector_ticks=_ticks(sector_ns * ns),
             activation_ticks=_ticks(g.dram.activation_ns * ns), row_ticks=_ticks(g.dram.row_ns * ns), open_pieces=g.dram.open_pieces,
             piece_lines=g.dram.piece_bytes // g.l1.line_bytes, drain_ticks=_ticks(g.dram.drain_cycles),
             drain_interval_ticks=_ticks(g.dram.drain_interval), turnaround_ticks=_ticks(g.dram.turnaround),
@@ -192,6 +194,7 @@ class Machine:
             ops[f"{name}_cycles"] = np.round(given[f"gap_{name}"] * cycles)
         ops["fma_cycles"] *= int(spec.fma_cycles > 1)  # a full-rate pipe is the scheduler itself
         ops["stall"] = np.maximum(ops["stall"], 1)
+        ops["pipes"] = (ops["int_cycles"] | ops["fma_cycles"] | ops["fp64_cycles"] | ops["xu_cycles"]) > 0
         return ops
 
     def _state(self, source: WarpSource, table: NDArray[np.void]) -> tuple[Any, Any, Any, Any]:
@@ -207,7 +210,7 @@ class Machine:
         messages["sm"] = np.repeat(np.arange(sms), pool)
         counts, buckets = np.zeros(crossbar.CALENDAR, np.int32), np.zeros(crossbar.CALENDAR * crossbar.BUCKET, np.int32)
         ring = 1 << (pool - 1).bit_length()
-        outs, responses = np.zeros(sms * ring, np.int32), np.zeros(sms * ring, np.int32)
+        outs, stores, responses = (np.zeros(sms * ring, np.int32) for _ in range(3))
         times = np.zeros(sms * ring, np.int64)
         lines = sms * l1.SETS * int(p["l1_capacity"])
         totals, statistics = np.zeros(1, TOTALS), np.zeros(source.instructions, STATISTICS)
@@ -222,7 +225,7 @@ class Machine:
                 heap=np.zeros(sms * 64 + 64, np.int64), fifo=np.zeros(sms * sm.FIFO, np.int32),
                 ops=self._operations(source), lanes=np.zeros(sms * 4, LANE), board_time=np.zeros(rows * 8, np.int64),
                 board_pending=np.zeros(rows * 8, np.int32), groups=np.zeros(rows * sm.GROUPS, GROUP), messages=messages,
-                free=stacks(pool), outs=outs, responses=responses, times=times, lines=np.zeros(lines, LINE), heads=np.full(sms * l1.HEADS, -1, np.int16),
+                free=stacks(pool), outs=outs, stores=stores, responses=responses, times=times, lines=np.zeros(lines, LINE), heads=np.full(sms * l1.HEADS, -1, np.int16),
                 marks=np.zeros(sms * l1.SETS * l1.WORDS, np.int64), banks=np.zeros(sms * l1.SETS, BANK),
                 waiters=np.zeros(sms * MERGES, WAITER), free_waiters=np.tile(np.arange(MERGES, dtype=np.int16)[::-1], sms), blocks=rings.blocks.reshape(-1),
                 block_head=rings.block_head, block_tail=rings.block_tail, block_mask=rings.blocks.shape[1] - 1,
@@ -233,7 +236,7 @@ class Machine:
                 statistics=statistics,
             ),
             Crossbar(
-                parameters=table, sms=state, messages=messages, outs=outs, counts=counts, buckets=buckets,
+                parameters=table, sms=state, messages=messages, outs=outs, stores=stores, counts=counts, buckets=buckets,
                 deals=crossbar.deal_table(int(p["slices"])),
             ),
             Slices(
@@ -304,7 +307,7 @@ class _Launch:
         if len(ctas):
             self.running[slots] = np.stack([ctas, times], 1)
             self.source.start(ctas, slots)
-            launch.start(self.sm_array, slots, times)
+            launch.start(self.sm_array, slots, np.maximum(times, self.machine.window + int(self.env.now) if self.retired else 0))
 
     def _window(self) -> tuple[int, int]:
         now = int(self.env.now)

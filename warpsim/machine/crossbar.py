@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpsim.machine.host import borrowed, compiled, prefetch
-from warpsim.machine.records import HOME, NEAR, TICK_BITS
+from warpsim.machine.host import borrowed, compiled
+from warpsim.machine.records import HOME, NEAR, TICK_BITS, WRITE
 
 CALENDAR = 2048  # cycles ahead for which events have a bucket of their own
 BUCKET = 256  # events of a cycle; more go to the next
 DEALS = 16  # tables of the pseudo-random order
-ROUNDS = 32  # times each slice occurs in a table
+ROUNDS = 1  # times each slice occurs in a table
 
 
 def deal_table(slices: int) -> np.ndarray:
@@ -64,23 +64,35 @@ def send(m, now, end):
     """Move the requests that leave the SMs before cycle `end` on to the slices; returns how many."""
     p = m.parameters[0]
     sms, messages, deals = borrowed(m.sms), borrowed(m.messages), borrowed(m.deals)
-    counts, buckets, outs = borrowed(m.counts), borrowed(m.buckets), borrowed(m.outs)
+    counts, buckets = borrowed(m.counts), borrowed(m.buckets)
+    outs, stores = borrowed(m.outs), borrowed(m.stores)
     ring = outs.shape[0] // sms.shape[0]
     half = p.slices // p.partitions
     moved = 0
     limit = end << TICK_BITS
     for sm in range(p.sms):
         s = sms[sm]
-        at = s.out_head
         side = (sm & 1) if p.partitions == 2 else 0
-        while at < s.out_tail:
-            i = np.int64(outs[sm * ring + (at & (ring - 1))])
-            if at + 8 < s.out_tail:
-                prefetch(messages, np.int64(outs[sm * ring + ((at + 8) & (ring - 1))]))
-            msg = messages[i]
-            if msg.time >= limit:
+        load, store = s.out_head, s.store_head
+        while True:
+            # The earlier of the next load and the next store.
+            i = np.int64(-1)
+            time = limit
+            if load < s.out_tail:
+                i = np.int64(outs[sm * ring + (load & (ring - 1))])
+                time = messages[i].time
+            if store < s.store_tail:
+                j = np.int64(stores[sm * ring + (store & (ring - 1))])
+                if i < 0 or messages[j].time < time:
+                    i = j
+                    time = messages[j].time
+            if time >= limit:
                 break
-            at += 1
+            msg = messages[i]
+            if msg.kind == WRITE:
+                store += 1
+            else:
+                load += 1
             home = slice_of(msg.line, deals, p.clump_lines, p.slices)
             msg.home_slice = home
             msg.near_slice = side * half + home % half
@@ -89,7 +101,8 @@ def send(m, now, end):
             msg.time += p.request_latency
             schedule(counts, buckets, i, msg.time, now)
             moved += 1
-        s.out_head = at
+        s.out_head = load
+        s.store_head = store
     return moved
 
 

@@ -16,7 +16,7 @@ __all__ = ["borrowed", "compiled", "prefetch"]
 compiled = njit(error_model="numpy", nogil=True)
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def borrowed(typingctx: Any, array: Any) -> Any:
     """The array without its owner: passing it on costs no atomic reference counting. The caller keeps the owner."""
 
@@ -29,7 +29,7 @@ def borrowed(typingctx: Any, array: Any) -> Any:
     return array(array), codegen
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
     """Start to bring an element's line of memory into the host's cache."""
 

@@ -96,8 +96,8 @@ def allocate(lines, heads, marks, banks, capacity, base, sm, bank, line, salt):
         state.used += 1
     else:
         if state.unmarked == 0:
-            for spot in range(capacity):
-                marks[group * WORDS + (spot >> 6)] |= np.int64(1) << (spot & 63)
+            for k in range(capacity):
+                marks[group * WORDS + (k >> 6)] |= np.int64(1) << (k & 63)
             state.unmarked = capacity
         spot = victim(lines, marks, base + first, group, line * 0x9E3779B97F4A7C1 + salt)
         if spot < 0:

@@ -5,7 +5,7 @@
 A request is looked up in the near slice first; where the line belongs to the other side, misses and writes go on to its
 home slice, and read data stays near as a copy while the home copy is next to go. A read miss brings whole fetch units
 from DRAM. Whole-sector writes need nothing from DRAM; a partly written sector waits in its slice's queue for the rest
-and, when the queue is full, is filled from DRAM and written back. A set holds a limited number of dirty lines.
+and, when the queue is full, is filled from DRAM. A set holds a limited number of dirty lines.
 Sectors under way merge. Each slice serves requests in order of arrival.
 """
 
@@ -60,7 +60,7 @@ def write_back(tags, states, entry, slice_record, slice_, commands, total, time)
     part = (state >> 12) & 15
     if part:
         command(commands, total, FILL_LINE, -1, tags[entry], slice_, part, time)
-        slice_record.partial -= sectors_of(part)
+        slice_record.partial -= 1
     command(commands, total, WRITE_LINE, -1, tags[entry], slice_, dirty, time)
     states[entry] = (state | part) & ~0xF0F0
 
@@ -112,13 +112,16 @@ def wait(messages, states, waiting, entry, i):
 
 
 @compiled
-def settle(tags, states, sets, slice_record, slice_, queue, commands, total, time):
-    """Take the oldest line off a slice's queue of partly written ones; if it still is, fill it and write it back."""
+def settle(tags, states, slice_record, slice_, queue, commands, total, time):
+    """Take the oldest line off a slice's queue of partly written ones; if it still is, fill it."""
     entry = queue[slice_ * QUEUE + (slice_record.partial_head & (QUEUE - 1))]
     slice_record.partial_head += 1
-    if states[entry] & 0xF000 and not states[entry] & 0xF00:
-        sets[entry // WAYS].dirty -= 1
-        write_back(tags, states, entry, slice_record, slice_, commands, total, time)
+    state = np.int64(states[entry])
+    if state & 0xF000 and not state & 0xF00:
+        part = (state >> 12) & 15
+        command(commands, total, FILL_LINE, -1, tags[entry], slice_, part, time)
+        slice_record.partial -= 1
+        states[entry] = (state | part) & ~0xF000
 
 
 @compiled
@@ -131,14 +134,11 @@ def written(p, msg, tags, states, covers, entry, sets, slice_record, slice_, que
     full = np.int64(msg.full)
     mask = np.int64(msg.mask)
     valid = (state & 15) | full
-    part = (state >> 12) & 15
-    if part & full:
-        slice_record.partial -= sectors_of(part & full)
-        part &= 15 ^ full
+    before = (state >> 12) & 15
+    part = before & (15 ^ full)
     rest = mask & (15 ^ valid)
-    if rest and p.partial_sectors > 0:
+    if rest and p.partial_lines > 0:
         covered = covers[entry]
-        fresh = part == 0
         for k in range(4):
             bit = 1 << k
             if rest & bit:
@@ -147,26 +147,23 @@ def written(p, msg, tags, states, covers, entry, sets, slice_record, slice_, que
                 have += msg.cover
                 if have >= 32:
                     valid |= bit
-                    if part & bit:
-                        slice_record.partial -= 1
-                        part ^= bit
+                    part &= 15 ^ bit
                 else:
                     covered |= have << (8 * k)
-                    if not part & bit:
-                        slice_record.partial += 1
-                        part |= bit
+                    part |= bit
         covers[entry] = covered
-        if fresh and part:
+        if before == 0 and part:
             if slice_record.partial_tail - slice_record.partial_head == QUEUE:
-                settle(tags, states, sets, slice_record, slice_, queue, commands, total, time)
+                settle(tags, states, slice_record, slice_, queue, commands, total, time)
             queue[slice_ * QUEUE + (slice_record.partial_tail & (QUEUE - 1))] = entry
             slice_record.partial_tail += 1
     else:
         valid |= rest
-    states[entry] = (state & ~0xF00F) | valid | (mask << 4) | (part << 12) | REFERENCED
-    if p.partial_sectors > 0:
-        while slice_record.partial > p.partial_sectors and slice_record.partial_head < slice_record.partial_tail:
-            settle(tags, states, sets, slice_record, slice_, queue, commands, total, time)
+    slice_record.partial += (part != 0) - (before != 0)
+    states[entry] = (state & ~0xF00F) | valid | (mask << 4) | (part << 12)
+    if p.partial_lines > 0:
+        while slice_record.partial > p.partial_lines and slice_record.partial_head < slice_record.partial_tail:
+            settle(tags, states, slice_record, slice_, queue, commands, total, time)
     if 0 < p.dirty_ways < group.dirty:
         first = entry - entry % WAYS
         hand = group.clean_hand
@@ -203,8 +200,8 @@ def arrive(messages, states, waiting, entry, got, slice_record, stack, depth):
     state = (states[entry] | got) & ~(got << 8)
     part = (state >> 12) & got
     if part:
-        slice_record.partial -= sectors_of(part)
         state &= ~(part << 12)
+        slice_record.partial -= state & 0xF000 == 0
     if state & WAITED:
         i = waiting[entry]
         state &= ~WAITED
@@ -321,9 +318,12 @@ def advance(m, begin, end):
                 ticks = max(p.slice_request_ticks, n * p.slice_sector_ticks)
             elif kind == WRITE:
                 part = sectors_of(mask & (15 ^ msg.full))
-                ticks = max(p.slice_request_ticks, (n - part) * p.slice_sector_ticks + part * p.partial_ticks)
+                ticks = p.slice_request_ticks  # passed on with nothing but the request
+                if at_home:
+                    ticks = max(ticks, (n - part) * p.slice_write_ticks + part * p.partial_ticks)
             elif at_home:
-                ticks = max(p.slice_request_ticks, msg.operations * p.atomic_ticks)
+                ticks = max(p.slice_request_ticks, msg.operations * (p.atomic_repeat_ticks if here.atomic == line else p.atomic_ticks))
+                here.atomic = line
             else:
                 ticks = p.slice_request_ticks
             through = max(t, here.free) + ticks
@@ -346,12 +346,16 @@ def advance(m, begin, end):
                 missing = want & (15 ^ (state & 15))
                 if entry >= 0 and (missing == 0 or direct or not at_home):
                     states[entry] = state | REFERENCED
+                under_way = (state >> 8) & 15
+                ask = pairs(missing & (15 ^ under_way), p.fetch) & (15 ^ (state & 15)) & (15 ^ under_way)
                 if direct or not at_home or p.near_copies == 0:
-                    hits = n - sectors_of(missing & (15 ^ ((state >> 8) & 15)))  # the counters take sectors under way as hits
+                    # The counter of misses counts what is fetched, asked for or not; sectors under way are hits.
+                    hits = n - sectors_of(want & ask)
+                    lost = sectors_of(ask)
                     total.l2_hits += hits
-                    total.l2_misses += n - hits
+                    total.l2_misses += lost
                     statistics[msg.instruction].l2_hits += hits
-                    statistics[msg.instruction].l2_misses += n - hits
+                    statistics[msg.instruction].l2_misses += lost
                 if missing == 0:
                     if direct or not at_home:
                         finish(p, sms, messages, responses, times, counts, buckets, i, through, now)
@@ -360,8 +364,6 @@ def advance(m, begin, end):
                         msg.time = through + p.hop_ticks
                         schedule(counts, buckets, i, msg.time, now)
                     continue
-                under_way = (state >> 8) & 15
-                ask = pairs(missing & (15 ^ under_way), p.fetch) & (15 ^ (state & 15)) & (15 ^ under_way)
                 if ask == 0:
                     if direct or not at_home:
                         msg.near = entry

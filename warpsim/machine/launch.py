@@ -25,6 +25,10 @@ def start(m, slots, times):
         ctas[slot].alive = p.warps
         ctas[slot].arrived = 0
         first = times[k] + p.warp_start
+        # The first CTA of an SM waits for code and constants to come through cold caches.
+        if s.begun == 0:
+            s.begun = 1 + times[k] + p.cold_start
+        first = max(first, s.begun - 1)
         m.totals[0].warps += p.warps
         for row in range(slot * p.warps, (slot + 1) * p.warps):
             w = warps[row]

@@ -92,6 +92,9 @@ SM_STATE = np.dtype(
         ("response_tail", np.int64),
         ("out_head", np.int64),
         ("out_tail", np.int64),
+        ("store_head", np.int64),
+        ("store_tail", np.int64),
+        ("begun", np.int64),  # whether a CTA has run on it; then the cycle from which its code is at hand
         # counters
         ("issued", np.int64),  # scheduler cycles
         ("tag_busy", np.int64),
@@ -145,6 +148,7 @@ OPS = np.dtype(
         ("fma_cycles", np.int32),
         ("fp64_cycles", np.int32),
         ("xu_cycles", np.int32),
+        ("pipes", np.int32),  # whether any of these is not 0
         ("index", np.int32),
     ],
     align=True,
@@ -183,7 +187,8 @@ SLICE = np.dtype(
         ("busy", np.int64),
         ("partial_head", np.int64),
         ("partial_tail", np.int64),
-        ("partial", np.int64),  # sectors now partly written
+        ("partial", np.int64),  # lines now partly written
+        ("atomic", np.int64),  # line of the last atomic
     ],
     align=True,
 )

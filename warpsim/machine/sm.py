@@ -108,7 +108,8 @@ def advance(m, end):
     sms, warps, ctas, heap, fifo = borrowed(m.sms), borrowed(m.warps), borrowed(m.ctas), borrowed(m.heap), borrowed(m.fifo)
     ops, lanes, groups = borrowed(m.ops), borrowed(m.lanes), borrowed(m.groups)
     board_time, board_pending = borrowed(m.board_time), borrowed(m.board_pending)
-    messages, free, outs = borrowed(m.messages), borrowed(m.free), borrowed(m.outs)
+    messages, free = borrowed(m.messages), borrowed(m.free)
+    outs, stores = borrowed(m.outs), borrowed(m.stores)
     responses, times = borrowed(m.responses), borrowed(m.times)
     lines, heads, marks, banks = borrowed(m.lines), borrowed(m.heads), borrowed(m.marks), borrowed(m.banks)
     waiters, free_waiters = borrowed(m.waiters), borrowed(m.free_waiters)
@@ -268,7 +269,7 @@ def advance(m, end):
                         w.end = w.op + block_count[block]
                     op = ops[w.op]
                     n = op.gap
-                    if n > 0:
+                    if n > 0 or op.pipes:
                         start = max(t, lane.issue)
                         lane.issue = start + n
                         s.issued += n
@@ -447,6 +448,32 @@ def advance(m, end):
                                     if kind == LOAD:
                                         s.load_misses += n_all
                                 n = sectors_of(send)
+                                if is_store and kind != REDUCTION and p.merge_lines > 0:
+                                    # A store that waits to leave takes in a later one to its line.
+                                    other = s.store_tail - 1
+                                    oldest = max(s.store_head, s.store_tail - p.merge_lines)
+                                    while other >= oldest:
+                                        msg = messages[np.int64(stores[first_response + (other & ring)])]
+                                        if msg.line == line and msg.kind == WRITE and msg.time > start << TICK_BITS:
+                                            break
+                                        other -= 1
+                                    if other >= oldest:
+                                        both = send & msg.mask & (15 ^ msg.full)
+                                        whole = np.int64(msg.full) | ((word >> 4) & 15)
+                                        if both & (15 ^ whole):
+                                            if cover + msg.cover >= 32:
+                                                whole |= both
+                                            else:
+                                                msg.cover += cover
+                                        else:
+                                            msg.cover = max(np.int64(msg.cover), cover)
+                                        n = sectors_of(send & (15 ^ msg.mask))
+                                        msg.full = whole
+                                        msg.mask |= send
+                                        port += n * p.store_ticks
+                                        s.write_sectors += n
+                                        total.l2_asked += n
+                                        continue
                                 s.free -= 1
                                 i = free[sm * pool + s.free]
                                 msg = messages[i]
@@ -490,9 +517,14 @@ def advance(m, end):
                                         board_pending[row * 8 + code] += 1
                                     elif code >= 8:
                                         groups[row * GROUPS + code - 8].pending += 1
-                                msg.time = port
-                                outs[first_response + (s.out_tail & ring)] = i
-                                s.out_tail += 1
+                                if is_store and kind != REDUCTION:
+                                    msg.time = port + p.merge_ticks
+                                    stores[first_response + (s.store_tail & ring)] = i
+                                    s.store_tail += 1
+                                else:
+                                    msg.time = port
+                                    outs[first_response + (s.out_tail & ring)] = i
+                                    s.out_tail += 1
                             s.port_busy += port - departure
                             s.port_free = port
                             if is_store:
