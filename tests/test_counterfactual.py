@@ -52,6 +52,7 @@ def test_an_access_that_is_ideal_already_gains_nothing() -> None:
 def test_counts_and_data_stay_as_they_are() -> None:
     def launched(ideal: bool) -> tuple[Result, np.ndarray]:
         launch = load("histogram").bind({}, test=True)
+
         def prepare(executor: Any) -> None:
             if ideal:
                 executor.idealise(range(executor.instructions), 1000, [1 << 20] * len(executor.buffers))
@@ -121,3 +122,11 @@ def test_a_budget_keeps_bounds_where_it_ends() -> None:
     scenario = load("transpose_naive")
     before = simulate(scenario, params={"rows": 256, "cols": 256})
     assert with_gains(scenario, before, budget=0).findings == before.findings
+
+
+def test_a_finding_that_no_second_run_can_take_away_keeps_what_it_has() -> None:
+    scenario = load("histogram")
+    before = simulate(scenario, test=True)
+    rules = {f["rule"]: f for f in with_gains(scenario, before).findings}
+    assert rules["same-sector-writes"]["access"] in ("reduction", "atomic")
+    assert rules["same-sector-writes"]["gain"] is None

@@ -63,11 +63,11 @@ def test_partly_written_sectors() -> None:
 def test_stores_to_one_sector_are_its_trips_to_l2() -> None:
     metrics = {"lts__t_sectors_srcunit_tex_op_write.sum": 800}
     extra = {"useful_bytes": {"read": 0, "write": 3200, "write_sectors": 100}}
-    found = one(make(metrics=metrics, extra=extra), "same-sector-stores")
+    found = one(make(metrics=metrics, extra=extra), "same-sector-writes")
     assert found["value"] == 8.0
     assert "each written sector goes to L2 8 times, 25.6 kB for 3.2 kB" in found["message"]
     metrics["lts__t_sectors_srcunit_tex_op_write.sum"] = 100
-    assert "same-sector-stores" not in rules(make(metrics=metrics, extra=extra))
+    assert "same-sector-writes" not in rules(make(metrics=metrics, extra=extra))
 
 
 def test_dram_granularity_is_sectors_read_for_each_that_was_asked_for() -> None:

@@ -90,8 +90,9 @@ def _launch_words(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--trace-window", metavar="START:END", help="Microseconds in the trace; default: the whole run.")
 @exact_option
 @click.option(
-    "--gains/--no-gains", default=None,
-    help="Simulate again without what each finding names. Default: as far as that takes a few seconds.",
+    "--gains/--no-gains",
+    default=None,
+    help="Simulate again without what each finding names. Default: where it is quick; of a report, some seconds.",
 )
 @click.option(
     "--fail-on", metavar="RULE[:LIMIT]", multiple=True,
@@ -112,9 +113,10 @@ def run(
     watch = None if trace is None else _Tracer(trace, trace_sms, trace_window, scenario.name)
     result = _simulate(scenario, gpu, settings(assignments), exact, watch)
     if gains is not False:
-        from warpsim.counterfactual import BUDGET, with_gains
+        from warpsim.counterfactual import BUDGET, QUICK, with_gains
 
-        result = with_gains(scenario, result, gpu=gpu, exact=exact, budget=None if gains else BUDGET)
+        budget = None if gains else BUDGET if form == "html" else QUICK
+        result = with_gains(scenario, result, gpu=gpu, exact=exact, budget=budget)
     _show(result, form, output, _recorded(scenario, result) if form == "html" else None)
     figures = (result.metrics, result.derived, result.launch, result.lines)
     violations = [text for wanted in fail_on for text in check(*figures, wanted)]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from warpsim.frontend.simt import Executor
     from warpsim.scenario import Scenario
 
-__all__ = ["ACCESSES", "Counterfactual", "if_ideal", "if_machine", "with_gains"]
+__all__ = ["ACCESSES", "BUDGET", "QUICK", "Counterfactual", "if_ideal", "if_machine", "with_gains"]
 
 ACCESSES = {
     "load": ("global", ("LDG", "LD", "LDGSTS")),
@@ -34,8 +34,8 @@ ACCESSES = {
 }
 """Kinds of access as findings name them: their space and opcodes."""
 
-BUDGET = 2_500_000
-"""Warp requests that `with_gains` runs again by default, some seconds' worth."""
+QUICK, BUDGET = 600_000, 2_500_000
+"""Warp requests that may run again: about a second's worth, and a few seconds'."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def with_gains(
     found: list[dict[str, Any]] = []
     done: dict[Any, dict[str, Any]] = {}
     for one in result.findings:
-        key = _change(one)
+        key = _change(result, one)
         if key is not None and key not in done and left >= cost:
             left -= cost
             done[key] = _run(scenario, result, one, gpu, exact).gain()
@@ -184,14 +184,16 @@ def with_gains(
     return dataclasses.replace(result, findings=_sorted(found))
 
 
-def _change(finding: Mapping[str, Any]) -> Any:
+def _change(result: Result, finding: Mapping[str, Any]) -> Any:
+    """What a second run for the finding changes; None where there is nothing to change."""
     rule = finding["rule"]
     if rule in _BY_RULE:
         return _BY_RULE[rule]
     if rule == "local-memory":
         return rule
-    if rule in ("uncoalesced", "misaligned", "bank-conflicts", "partial-stores", "same-sector-stores"):
-        return finding.get("file"), finding.get("line"), finding["access"]
+    if rule in ("uncoalesced", "misaligned", "bank-conflicts", "partial-stores", "same-sector-writes"):
+        place = finding.get("line"), finding.get("file"), finding["access"]
+        return place if place[2] in ACCESSES and _instructions(result, *place) else None
     return None
 
 

@@ -187,17 +187,21 @@ def _same_sector(figures: Figures) -> Found:
     if not l2["write_bytes"] or not l2.get("distinct_write_bytes"):
         return
     value = l2["write_bytes"] / l2["distinct_write_bytes"]
-    places = sorted(figures.places(), key=lambda place: -place[1].get(global_sectors("st"), 0))
-    where, metrics, _, line = places[0]
+    written = [
+        (metrics.get(global_sectors(op), 0), where, word, line)
+        for where, metrics, _, line in figures.places()
+        for op, word in (("st", "store"), ("red", "reduction"), ("atom", "atomic"))
+    ]
+    _, where, word, line = max(written, key=lambda place: place[0])
     yield {
         "value": value,
-        "where": where if metrics.get(global_sectors("st")) else "kernel",
-        "access": "store",
-        "message": f"same-sector stores: each written sector goes to L2 {value:.3g} times, {_bytes(l2['write_bytes'])} "
+        "where": where,
+        "access": word,
+        "message": f"same-sector writes: each written sector goes to L2 {value:.3g} times, {_bytes(l2['write_bytes'])} "
         f"for {_bytes(l2['distinct_write_bytes'])}; several warps or CTAs write words of one line",
         "advice": "let one warp write whole sectors, and give each CTA lines of its own",
         "gain": None,
-        **(_line(line) if metrics.get(global_sectors("st")) else {}),
+        **_line(line),
     }
 
 
@@ -355,7 +359,7 @@ _TABLE = (
     Rule("bank-conflicts", "ways: shared wavefronts as a multiple of the ideal", 1.1, "warning", _bank_conflicts),
     Rule("partial-stores", "share of the stored sectors' bytes that is not written", 0.1, "warning", _partial_stores),
     Rule("dram-granularity", "DRAM sectors read for each that SMs read from L2", 1.3, "warning", _dram_granularity),
-    Rule("same-sector-stores", "times that a written sector goes to L2", 1.5, "advice", _same_sector),
+    Rule("same-sector-writes", "times that a written sector goes to L2", 1.5, "advice", _same_sector),
     Rule("local-memory", "bytes moved for spills and local arrays", 0.0, "warning", _local_memory),
     Rule("dispatch-bound", "share of the time in which CTA dispatch is busy", 0.8, "warning", _dispatch),
     Rule("low-in-flight", "bytes in flight, of what Little's law asks", 0.8, "warning", _low_in_flight, below=True),

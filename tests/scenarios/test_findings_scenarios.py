@@ -32,7 +32,7 @@ CASES: dict[str, tuple[Run, Run]] = {  # rule: (triggers it, does not)
     "misaligned": (at("misaligned", n=1 << 20), at("copy", n=1 << 20)),
     "bank-conflicts": (at("transpose_unpadded", rows=512, cols=512), at("transpose_tiled", rows=512, cols=512)),
     "partial-stores": (at("write_strided", n=1 << 18), at("write_words", n=1 << 18)),
-    "same-sector-stores": (at("write_shared_lines", ctas=4096), at("write_padded_lines", ctas=4096)),
+    "same-sector-writes": (at("write_shared_lines", ctas=4096), at("write_padded_lines", ctas=4096)),
     "dram-granularity": (at("kv_component", tokens=1 << 17), at("copy", n=1 << 20)),
     "local-memory": (at("spills", n=1 << 15), at("no_spills", n=1 << 15)),
     "low-in-flight": (at("in_flight", warps=4, total=1 << 21), at("in_flight", warps=64, total=1 << 22)),
