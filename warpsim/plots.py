@@ -70,8 +70,10 @@ def memory_chart(result: Result) -> Drawing:
     box(818, 40, 142, 280, "DRAM", [f"{percent(share)} of peak", *load("DRAM")], "DRAM")
     arrow(262, 124, 76, "load")
     arrow(124, 262, 118, "store")
-    if flows["atomic"]:
-        arrow(124, 262, 160, "atomic", f"atomics {byte_count(flows['atomic'])}")
+    for name in ("local", "atomic"):
+        if flows[name]:
+            arrow(124, 262, 160, name, f"{name} {byte_count(flows[name])}")
+            break
     for name, op, ends, y in (("shared load", "load", (262, 124), 250), ("shared store", "store", (124, 262), 292)):
         count = derived["shared"][op]["wavefronts"]
         arrow(*ends, y, name, f"{_short(count)} wavefronts" if count else "–")
@@ -111,6 +113,7 @@ def _flows(result: Result) -> dict[str, float | None]:
         "load": asked(table["load"]),
         "store": asked(table["store"]),
         "atomic": sum(atomics),
+        "local": 32 * sum(metrics.get(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{op}.sum", 0) for op in ("ld", "st")),
         "shared load": 128 * (derived["shared"]["load"]["wavefronts"] or 0),
         "shared store": 128 * (derived["shared"]["store"]["wavefronts"] or 0),
         "L2 read": derived["l2"]["read_bytes"],
