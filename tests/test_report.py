@@ -186,7 +186,8 @@ def test_a_browser_loads_it_without_a_complaint(tmp_path: Path, width: int) -> N
     file.write_text(html(full()), encoding="utf-8")
     done = subprocess.run(
         [browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
-         f"--window-size={width},900", f"--user-data-dir={tmp_path / 'profile'}", f"--screenshot={tmp_path / 'shot.png'}", file.as_uri()],
+         f"--window-size={width},900", f"--user-data-dir={tmp_path / 'profile'}",
+         f"--screenshot={tmp_path / 'shot.png'}", file.as_uri()],
         capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
     assert "CONSOLE" not in done.stderr
