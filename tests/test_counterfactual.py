@@ -119,7 +119,7 @@ def test_findings_get_their_simulated_gains_the_largest_first() -> None:
     assert dataclasses.replace(after, findings=[]) == dataclasses.replace(before, findings=[])
 
 
-def test_a_budget_keeps_bounds_where_it_ends() -> None:
+def test_a_budget_keeps_estimates_where_it_ends() -> None:
     scenario = load("transpose_naive")
     before = simulate(scenario, params={"rows": 256, "cols": 256})
     assert with_gains(scenario, before, budget=0).findings == before.findings

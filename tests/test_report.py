@@ -149,9 +149,9 @@ def test_the_headline_names_the_finding_with_the_most_to_gain() -> None:
     text = html(dataclasses.replace(result, findings=findings))
     assert "Most to gain: bank-conflicts in k.cu:9, 2.50 times faster." in text
     assert "10 us → 4 us: 2.50 times faster (simulated again, the access ideal)" in text
-    bound = {**gain, "how": "bottleneck bound"}
+    bound = {**gain, "how": "estimate by busy shares"}
     text = html(dataclasses.replace(result, findings=[{**findings[0], "gain": bound}]))
-    assert "at most 2.50 times faster" in text
+    assert "about 2.50 times faster" in text
 
 
 def test_trust_says_what_is_counted_what_is_modelled_and_what_a_gpu_measured() -> None:

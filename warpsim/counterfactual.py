@@ -169,7 +169,7 @@ def with_gains(
 ) -> Result:
     """The result with the gain of its findings simulated, warnings first, until `budget` requests have run again.
 
-    Findings that the budget does not reach keep their bound; None sets no limit.
+    Findings that the budget does not reach keep their estimate; None sets no limit.
     """
     cost = max(_requests(result), 20_000)
     left = float("inf") if budget is None else budget

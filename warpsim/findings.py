@@ -1,7 +1,7 @@
 """What is wrong with a kernel's accesses, where, and what fixing it would buy.
 
 Every rule measures a value on a Result's figures and reports it beyond a limit; `--fail-on RULE[:LIMIT]` uses another
-limit. The gain of a finding is a bottleneck bound: with the excess work taken away from each component, time falls in
+limit. The gain of a finding is an estimate: with the excess work taken away from each component, time falls in
 proportion to the busiest of them; a kernel that waits for latency gains nothing from less traffic.
 """
 
@@ -61,7 +61,7 @@ class Figures:
         yield "kernel", self.metrics, ideal, {}
 
     def gain(self, saved: Mapping[str, float]) -> dict[str, Any] | None:
-        """Bottleneck bound when component c keeps only 1 - saved[c] of its work; None where nothing is known."""
+        """Estimate when component c keeps only 1 - saved[c] of its work; None where nothing is known."""
         busy = self.derived["limiter"]["busy"]
         time = self.metrics.get("gpu__time_duration.sum")
         top = max(busy.values(), default=0)
@@ -70,7 +70,7 @@ class Figures:
         left = max(share * (1 - saved.get(name, 0.0)) for name, share in busy.items())
         rest = 1 - min(top, 1.0)  # waiting that no component accounts for stays
         after = time * (rest + (1 - rest) * left / top)
-        return {"time_ns": time, "time_after_ns": after, "speedup": time / after, "how": "bottleneck bound"}
+        return {"time_ns": time, "time_after_ns": after, "speedup": time / after, "how": "estimate by busy shares"}
 
 
 _LEVELS = ("tag stage", "data stage", "request port", "return port", "L2 slices", "DRAM")

@@ -371,7 +371,7 @@ def _findings(result: Result) -> RenderableType:
         if gain and gain["speedup"] > 1.02:
             times = f"{duration(gain['time_ns'])} to {duration(gain['time_after_ns'])}"
             again = gain["how"].startswith("simulated")
-            how = "simulated again without it:" if again else "at most"
+            how = "simulated again without it:" if again else "about"
             note += f"; {how} {gain['speedup']:.2f} x faster ({times})"
         if note:
             parts.append(Padding(Text(note, "dim"), (0, 0, 0, 6)))

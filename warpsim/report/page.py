@@ -48,7 +48,9 @@ margin-top:.2rem;font-size:.9rem}
 .narrow{max-width:32rem}figure{margin:0}figure svg{width:100%;min-width:40rem;height:auto;display:block}
 details svg{width:100%;min-width:40rem;max-width:60rem;height:auto;display:block}
 ul{padding-left:1.2rem;margin:.3rem 0}
-@media print{body{max-width:none;padding:0;font-size:11px}.finding,figure,table,.card{break-inside:avoid}
+@media print{html{font-size:11px}body{max-width:none;padding:0;font-size:11px}code{font-size:9.5px}
+.scroll,figure{overflow:visible}td code{min-width:9rem}th,td{padding-right:.5rem}
+.finding,figure,table,.card{break-inside:avoid}
 h2{break-after:avoid}figure svg,details svg{min-width:0}details:not([open]){display:none}}
 """
 
@@ -147,7 +149,7 @@ def _headline(result: Result) -> str:
 
 def _gain(found: dict[str, Any]) -> str:
     gain = found["gain"]
-    most = "" if gain["how"].startswith("simulated") else "at most "
+    most = "" if gain["how"].startswith("simulated") else "about "
     return f"{most}{gain['speedup']:.2f} times faster"
 
 
