@@ -11,9 +11,9 @@ WRITTEN = "lts__t_sectors_srcunit_tex_op_write.sum"
 
 
 def test_partial_sectors_make_reads() -> None:
-    strided, whole = run("write_strided", n=262144), run("write_words", n=262144)
+    strided, whole = run("write_strided", n=1048576), run("write_words", n=1048576)
     assert per_request(strided.metrics, "st") == 32
-    sectors = 262144
+    sectors = 1048576
     assert 0.6 * 32 * sectors < dram_read(strided) < 1.1 * 32 * sectors  # all but those that L2 still keeps waiting
     assert dram_read(whole) < 0.01 * 32 * sectors
     assert strided.metrics[global_requests("ld")] == 0
@@ -32,7 +32,8 @@ def test_words_of_one_line_from_several_ctas_merge_in_l2_and_padded_words_cost_s
     together, padded = (run(f"write_{how}_lines", ctas=131072) for how in ("shared", "padded"))
     ctas = together.params["ctas"]
     for result in (together, padded):
-        assert result.metrics[global_sectors("st")] == result.metrics[WRITTEN] == ctas
+        assert result.metrics[global_sectors("st")] == ctas
+        assert 0.85 * ctas < result.metrics[WRITTEN] <= ctas  # few stores meet another of their line on their way to L2
     assert dram_read(padded) > 32 * ctas / 4  # partly written sectors that L2 cannot keep waiting are filled from DRAM
     assert dram_read(together) < 0.01 * dram_read(padded)  # the words of eight CTAs make a sector whole
 
