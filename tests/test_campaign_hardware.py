@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import gzip
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +24,7 @@ from warpsim.grammar import Binary, Load, Name, Number, SmallKernel, Store, Tile
 from warpsim.patterntable import Pattern, metrics_of
 
 GPU = load_gpu("h200")
+RECORDED = Path(__file__).parent / "data" / "patterns-h200.jsonl.gz"
 ARENA = 0x7F0000400000
 
 
@@ -49,7 +52,8 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Pattern, dict[
                 change(p, row)
             return rows
 
-        monkeypatch.setattr(PatternBench, "__init__", lambda self: setattr(self, "replay", SimpleNamespace(arena=ARENA)))
+        replay = SimpleNamespace(arena=ARENA)
+        monkeypatch.setattr(PatternBench, "__init__", lambda self: setattr(self, "replay", replay))
         monkeypatch.setattr(PatternBench, "close", lambda self: None)
         monkeypatch.setattr(PatternBench, "measure", measure)
 
@@ -103,6 +107,21 @@ def test_a_killed_session_goes_on(tmp_path: Path, bench: Any) -> None:
     assert before > 3
 
 
+def test_predictions_equal_what_an_h200_counted() -> None:
+    """What was measured before, compared as a campaign compares."""
+    figures = 0
+    for line in gzip.decompress(RECORDED.read_bytes()).splitlines():
+        record = json.loads(line)
+        lanes = tuple(bool(record["mask"] >> lane & 1) for lane in range(32))
+        kind = record.get("kind", "")
+        p = Pattern(record["op"], record["space"], record["width"], tuple(record["addresses"]), lanes, kind)
+        for name, value in predicted(p, record.get("base", 0), GPU).items():
+            if name in record["measured"]:
+                assert record["measured"][name] == value, (name, record)
+                figures += 1
+    assert figures > 5000
+
+
 def test_open_rules_are_not_compared() -> None:
     settled = Pattern("load", "global", 4, tuple(4 * lane for lane in range(32)))
     assert set(predicted(settled, ARENA, GPU)) == {
@@ -153,7 +172,7 @@ class FakeGpu:
             if self.spoil and name.startswith("out"):
                 array = array ^ 1
             ctypes.memmove(address, array.ctypes.data, array.nbytes)
-        row: dict[str, float] = {name: 0.0 for name in COUNTED}
+        row: dict[str, float] = dict.fromkeys(COUNTED, 0.0)
         row |= {name: value for name, value in hardware.count(executor).metrics.items() if name in row}
         row[TIME] = laws.time_kernel(kernel, GPU, self.programs[number]).result.metrics[TIME]
         self.change(row)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from warpsim import batch, grammar, patterns
+from warpsim import batch, coalescing, grammar, patterns
 from warpsim.campaign.cases import Case, features, simplest
 from warpsim.campaign.chunks import Chunk, Outcome, plan, record, scratch_cache
 from warpsim.campaign.hunt import draw, shrink
@@ -61,16 +61,27 @@ def predicted(pattern: Pattern, arena: int, gpu: Gpu) -> Figures:
     """The settled figures of a pattern at its real address, under the names that `metrics_of` measures."""
     base = arena if pattern.space == "global" else 0
     addresses = [a + base if on else 0 for a, on in zip(pattern.addresses, pattern.active, strict=True)]
+    if pattern.kind == "cas":
+        return {"requests": 1, **_compare_and_swap(pattern, addresses, gpu)}
     op = "atomic" if pattern.space == "shared" and pattern.op == "red" else pattern.op
     found = patterns.access(addresses, width=pattern.width, op=op, space=pattern.space, active=pattern.active, gpu=gpu)
-    names = (
-        ["sectors", "data_wavefronts", "l2_requests"] if pattern.space == "global" else ["data_wavefronts", "conflicts"]
-    )
-    if pattern.op == "load" and pattern.space == "global":
-        names.append("tag_wavefronts")
+    names = ["data_wavefronts", "conflicts"]
+    if pattern.space == "global":
+        names = ["sectors", "data_wavefronts", "l2_requests", *(["tag_wavefronts"] if pattern.op == "load" else [])]
     if not found.exact:
         names = ["sectors"] if pattern.op == "store" and pattern.space == "global" else []
     return {"requests": 1, **{name: int(getattr(found, name)) for name in names}}
+
+
+def _compare_and_swap(pattern: Pattern, addresses: list[int], gpu: Gpu) -> Figures:
+    """The figures of the one atomic that `access` does not have."""
+    lines, out, scratch = [0] * coalescing.LINES, [0] * coalescing.OUT, [0] * coalescing.SCRATCH
+    if pattern.space == "shared":
+        coalescing.shared_request(addresses, pattern.mask, pattern.width, coalescing.SHARED_CAS, out, scratch)
+        return {"data_wavefronts": out[0], "conflicts": out[0] - out[1]}
+    banks = gpu.l1.tag_bank_masks
+    coalescing.atomic_request(addresses, pattern.mask, pattern.width, banks, lines, out, scratch, coalescing.CAS)
+    return {"sectors": out[0], "data_wavefronts": out[3], "l2_requests": out[4]}
 
 
 class PatternBench:
