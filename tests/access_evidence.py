@@ -1,6 +1,6 @@
 """The table of docs/access-rules.md: how many measured patterns the access rules get right, counter by counter.
 
-    python -m tests.access_evidence
+python -m tests.access_evidence
 """
 
 from __future__ import annotations

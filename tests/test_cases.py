@@ -26,7 +26,9 @@ case.small = {{ n = 1000 }}
 case.large = {{ n = "4*Ki" }}
 {more}
 """
-SOURCE = 'extern "C" __global__ void twice(const float *in, float *out, int n) { out[threadIdx.x] = 2 * in[threadIdx.x]; }'
+SOURCE = (
+    'extern "C" __global__ void twice(const float *in, float *out, int n) { out[threadIdx.x] = 2 * in[threadIdx.x]; }'
+)
 
 
 def folder(at: Path, entry: str = "twice", more: str = "") -> Path:
@@ -74,7 +76,10 @@ def test_a_fault_costs_only_its_own_case(tmp_path: Path, capsys: pytest.CaptureF
     assert cases.main([str(tmp_path / "r.jsonl"), "--cases", str(place / "cases.toml"), "--repetitions", "2"]) == 1
     assert "bad: " in capsys.readouterr().err
     assert set(cases.read_recordings(tmp_path / "r.jsonl")) == {"small", "large"}
-    assert cases.main([str(tmp_path / "r.jsonl"), "--cases", str(place / "cases.toml"), "--missing", "--only", "small"]) == 0
+    assert (
+        cases.main([str(tmp_path / "r.jsonl"), "--cases", str(place / "cases.toml"), "--missing", "--only", "small"])
+        == 0
+    )
 
 
 def test_the_cases_of_the_checkout_are_distinct_kinds() -> None:

@@ -430,9 +430,7 @@ def test_measured_stores_lie_between_all_lines_together_and_each_tag_wavefront_a
     records = [p for p in PATTERNS if (p["op"], p["space"], p["width"]) == ("store", "global", width)]
     for record in records:
         row = [address + record["base"] for address in record["addresses"]]
-        together = sum(
-            most_words_in_a_bank(lane_bytes(row, record["mask"], width, group)) for group in groups(width)
-        )
+        together = sum(most_words_in_a_bank(lane_bytes(row, record["mask"], width, group)) for group in groups(width))
         apart = reference_load(row, record["mask"], width)[3]
         assert together <= record["measured"]["data_wavefronts"] <= apart + (width < 4)
 

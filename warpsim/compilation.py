@@ -1,7 +1,8 @@
 """numba decorators whose on-disk cache is safe: it belongs to this very version of the package's sources.
 
 numba notices a change in the file of a function only, not in what the function calls. Here the cache lies in the user's
-cache directory under a digest of the sources that compiled functions come from, so an upgrade or an edit never meets stale code.
+cache directory under a digest of the sources that compiled functions come from, so an upgrade or an edit never meets
+stale code.
 """
 
 from __future__ import annotations

@@ -64,11 +64,12 @@ def simulate_bound(
     """
     profile = gpu if isinstance(gpu, Gpu) else load_gpu(gpu or launch.gpu)
     how = launch.compile
+    standard: dict[str, Any] = {"std": how.std} if how.std else {}
     program = program or load_program(
         launch.source,
         launch.entry,
         int(profile.arch.removeprefix("sm_")),
-        **({"std": how.std} if how.std else {}),
+        **standard,
         options=how.options,
         define=how.define,
         filename=launch.kernel,
@@ -142,7 +143,7 @@ def _result(
         "notes": counts.notes,
         "unknowns": counts.unknowns,
         "busy": machine.busy,
-        "loads_per_warp": independent_loads(executor.program, executor.stats[:, S_REQUESTS]),
+        "loads_per_warp": independent_loads(executor.program, executor.stats[:, S_REQUESTS].tolist()),
         **_in_flight(machine),
     }
     if timeline:

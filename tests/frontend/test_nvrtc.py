@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from warpsim.errors import InputError, KernelError, UnsupportedError
 from warpsim import cache
+from warpsim.errors import InputError, KernelError, UnsupportedError
 from warpsim.frontend import nvrtc
 from warpsim.frontend.cubin import Cubin
 

@@ -1,3 +1,4 @@
+# mypy: disallow-untyped-defs=False
 """Atomic operations, one lane at a time, as the hardware orders the lanes of a warp that meet on a word."""
 
 from __future__ import annotations
@@ -5,42 +6,21 @@ from __future__ import annotations
 import numpy as np
 
 from warpsim.compilation import njit
-from warpsim.frontend.context import (
-    ATOM_ADD,
-    ATOM_AND,
-    ATOM_CAS,
-    ATOM_CAST,
-    ATOM_DEC,
-    ATOM_EXCH,
-    ATOM_INC,
-    ATOM_MAX,
-    ATOM_MIN,
-    ATOM_OR,
-    ATOM_POPC_INC,
-    ATOM_XOR,
-    O_ATOMIC,
-    O_TYPE,
-    T_BF16X2,
-    T_F16X2,
-    T_F32,
-    T_F64,
-    T_S32,
-    T_S64,
-    f32,
-    f64,
-    u32,
-    u64,
+
+from warpsim.frontend.context import (  # isort: skip
+    ATOM_ADD, ATOM_AND, ATOM_CAS, ATOM_CAST, ATOM_DEC, ATOM_EXCH, ATOM_INC, ATOM_MAX, ATOM_MIN, ATOM_OR, ATOM_POPC_INC,
+    ATOM_XOR, O_ATOMIC, O_TYPE, T_BF16X2, T_F16X2, T_F32, T_F64, T_S32, T_S64, f32, f64, u32, u64,
 )  # fmt: skip
 
 
 @njit
-def _flushed(bits):  # type: ignore[no-untyped-def]
+def _flushed(bits):
     """A float's bits with a denormal made zero of the same sign."""
     return bits if bits & np.uint32(0x7F800000) else bits & np.uint32(0x80000000)
 
 
 @njit
-def _atomic_32(action, kind, where, x, y):  # type: ignore[no-untyped-def]
+def _atomic_32(action, kind, where, x, y):
     """One lane's 32-bit atomic at memory `where`; returns what was there."""
     word = u32(where)
     old = word[0]
@@ -97,7 +77,7 @@ def _atomic_32(action, kind, where, x, y):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _atomic_64(action, kind, where, x, y):  # type: ignore[no-untyped-def]
+def _atomic_64(action, kind, where, x, y):
     word = u64(where)
     old = word[0]
     if kind == T_F64:
@@ -137,7 +117,7 @@ def _atomic_64(action, kind, where, x, y):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _half(bits):  # type: ignore[no-untyped-def]
+def _half(bits):
     """The value of an IEEE half given by its 16 bits."""
     sign = -1.0 if bits & 0x8000 else 1.0
     exponent = (bits >> 10) & 31
@@ -150,7 +130,7 @@ def _half(bits):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _half_bits(value):  # type: ignore[no-untyped-def]
+def _half_bits(value):
     """Round to the nearest half, ties to even."""
     if np.isnan(value):
         return 0x7FFF
@@ -159,7 +139,7 @@ def _half_bits(value):  # type: ignore[no-untyped-def]
     if value >= 65520.0:
         return sign | 0x7C00
     if value < 2.0**-14:
-        return sign | int(round(value * 2.0**24))
+        return sign | round(value * 2.0**24)
     exponent = int(np.floor(np.log2(value)))
     if 2.0**exponent > value:
         exponent -= 1
@@ -172,7 +152,7 @@ def _half_bits(value):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _atomic_packed(action, kind, where, x):  # type: ignore[no-untyped-def]
+def _atomic_packed(action, kind, where, x):
     """Two 16-bit floats added at once."""
     word = u32(where)
     old = word[0]
@@ -196,7 +176,7 @@ def _atomic_packed(action, kind, where, x):  # type: ignore[no-untyped-def]
 
 
 @njit
-def atomic_lane(op, where, data, lane, k):  # type: ignore[no-untyped-def]
+def atomic_lane(op, where, data, lane, k):
     """Apply one lane's atomic; the old value replaces rows 0.. of `data`. k: 32-bit registers an operand has."""
     action, kind = op[O_ATOMIC], op[O_TYPE]
     if k == 2:
@@ -205,7 +185,7 @@ def atomic_lane(op, where, data, lane, k):  # type: ignore[no-untyped-def]
         old = _atomic_64(action, kind, where, x, y)
         data[lane] = np.uint32(old & np.uint64(0xFFFFFFFF))
         data[32 + lane] = np.uint32(old >> np.uint64(32))
-    elif kind == T_F16X2 or kind == T_BF16X2:
+    elif kind in (T_F16X2, T_BF16X2):
         data[lane] = _atomic_packed(action, kind, where, data[lane])
     else:
         data[lane] = _atomic_32(action, kind, where, data[lane], data[128 + lane])

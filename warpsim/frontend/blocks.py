@@ -1,9 +1,10 @@
 """A kernel's SASS as one native function that runs a warp.
 
 The program is cut into *blocks*: straight code between leaders (branch targets, resume points), short enough that a
-block's trace records fit a ring. `run_warp(context, row)` runs the warp in that row from its saved PC until it has finished (DONE), its
-rings have no room for the next block (FULL), it reaches a CTA barrier (WAIT, or ARRIVED for BAR.ARV), or something is wrong (ERROR).
-Arithmetic is the emitter's and `opcodes`'; this module has control flow, memory instructions and the static description of both.
+block's trace records fit a ring. `run_warp(context, row)` runs the warp in that row from its saved PC until it has
+finished (DONE), its rings have no room for the next block (FULL), it reaches a CTA barrier (WAIT, or ARRIVED for
+BAR.ARV), or something is wrong (ERROR). Arithmetic is the emitter's and `opcodes`'; this module has control flow,
+memory instructions and the static description of both.
 """
 
 from __future__ import annotations
@@ -40,52 +41,27 @@ _STORES = {"STG": ctx.GLOBAL, "STS": ctx.SHARED, "STL": ctx.LOCAL, "ST": ctx.GEN
 _ATOMICS = {"ATOMG": ctx.GLOBAL, "ATOM": ctx.GENERIC, "ATOMS": ctx.SHARED}
 _REDUCTIONS = {"RED": ctx.GLOBAL, "REDG": ctx.GLOBAL}
 _ACTIONS = {
-    "ADD": ctx.ATOM_ADD, "MIN": ctx.ATOM_MIN, "MAX": ctx.ATOM_MAX, "AND": ctx.ATOM_AND, "OR": ctx.ATOM_OR, "XOR": ctx.ATOM_XOR,
-    "EXCH": ctx.ATOM_EXCH, "CAS": ctx.ATOM_CAS, "CAST": ctx.ATOM_CAST, "INC": ctx.ATOM_INC, "DEC": ctx.ATOM_DEC, "POPC": ctx.ATOM_POPC_INC,
+    "ADD": ctx.ATOM_ADD, "MIN": ctx.ATOM_MIN, "MAX": ctx.ATOM_MAX, "AND": ctx.ATOM_AND, "OR": ctx.ATOM_OR,
+    "XOR": ctx.ATOM_XOR, "EXCH": ctx.ATOM_EXCH, "CAS": ctx.ATOM_CAS, "CAST": ctx.ATOM_CAST, "INC": ctx.ATOM_INC,
+    "DEC": ctx.ATOM_DEC, "POPC": ctx.ATOM_POPC_INC,
 }  # fmt: skip
 _NOTHING = {
-    "NOP",
-    "YIELD",
-    "NANOSLEEP",
-    "PMTRIG",
-    "MEMBAR",
-    "ERRBAR",
-    "CCTL",
-    "CCTLL",
-    "DEPBAR",
-    "LDGDEPBAR",
-    "PREEXIT",
-    "ACQBULK",
-    "FENCE",
-}
+    "NOP", "YIELD", "NANOSLEEP", "PMTRIG", "MEMBAR", "ERRBAR", "CCTL", "CCTLL", "DEPBAR", "LDGDEPBAR", "PREEXIT",
+    "ACQBULK", "FENCE",
+}  # fmt: skip
 _ENDS = {"BRA", "BRX", "JMP", "JMX", "CALL", "RET", "EXIT", "BSYNC", "BAR", "WARPSYNC", "KILL"}
 
-# Latency in cycles from issue to the scoreboard's release, for producers that go neither to memory nor through a fixed pipe.
-# Values of public micro-benchmarks of Volta to Hopper, rounded: they matter little beside memory's.
+# Latency in cycles from issue to the scoreboard's release, for producers that go neither to memory nor through a fixed
+# pipe. Values of public micro-benchmarks of Volta to Hopper, rounded: they matter little beside memory's.
 _LATENCY = {
-    "S2R": 20,
-    "S2UR": 20,
-    "LDC": 30,
-    "LDCU": 30,
-    "MUFU": 20,
-    "SHFL": 23,
-    "R2UR": 12,
-    "FCHK": 12,
-    "MATCH": 30,
+    "S2R": 20, "S2UR": 20, "LDC": 30, "LDCU": 30, "MUFU": 20, "SHFL": 23, "R2UR": 12, "FCHK": 12, "MATCH": 30,
     "REDUX": 22,
-}
+}  # fmt: skip
 _FIXED_LATENCY = 14
 _FP = {
-    "FADD": "fadd",
-    "FMUL": "fmul",
-    "FFMA": "ffma",
-    "DADD": "dadd",
-    "DMUL": "dmul",
-    "DFMA": "dfma",
-    "HADD2": "hadd",
-    "HMUL2": "hmul",
-    "HFMA2": "hfma",
-}
+    "FADD": "fadd", "FMUL": "fmul", "FFMA": "ffma", "DADD": "dadd", "DMUL": "dmul", "DFMA": "dfma", "HADD2": "hadd",
+    "HMUL2": "hmul", "HFMA2": "hfma",
+}  # fmt: skip
 _FMA_PIPE = {"FADD", "FMUL", "FFMA", "IMAD", "FSWZADD", "IDP"}
 _FP64_PIPE = {"DADD", "DMUL", "DFMA", "DSETP", "DMNMX"}
 _XU_PIPE = {"MUFU", "I2F", "F2I", "F2F", "FRND", "POPC", "FLO", "BREV"}
@@ -205,7 +181,7 @@ def _reachable(program: Program) -> tuple[set[int], set[int]]:
                 if i.opcode in ("BRA", "JMP") and always and not {"DIV", "CONV"} & set(i.modifiers):
                     break
             k = following
-    # Return addresses are moved into registers as byte offsets before a CALL: the instruction after it is a leader already.
+    # Return addresses are moved into registers as byte offsets before a CALL: what follows it is a leader already.
     return seen, {k for k in leaders if k in seen}
 
 
@@ -297,8 +273,9 @@ class _Builder:
                     barrier = next((o.index for o in i.operands if o.kind == "scoreboard"), None)
                     flags = 255 if barrier is None else barrier
                 self.operations.append(
-                    (trace.ISSUE if kind is None else kind, i.stall, wait, i.write_barrier, i.read_barrier, flags, depth, width, latency,
-                     gap["n"], gap["stall"], gap["int"], gap["fp64"], gap["xu"], gap["fma"], i.index)
+                    (trace.ISSUE if kind is None else kind, i.stall, wait, i.write_barrier, i.read_barrier, flags,
+                     depth, width, latency, gap["n"], gap["stall"], gap["int"], gap["fp64"], gap["xu"], gap["fma"],
+                     i.index)
                 )  # fmt: skip
                 gap = dict.fromkeys(gap, 0)
             self.words = max(self.words, words)
@@ -341,7 +318,10 @@ class _Builder:
         return "int"
 
     def _swapped(self, i: Instruction) -> bool:
-        """Whether a shared load gives the word a compare-and-swap compares: part of an atomic's loop, it races with nothing atomic."""
+        """Whether a shared load gives the word that a compare-and-swap compares.
+
+        Part of an atomic's loop, it races with nothing atomic.
+        """
         swaps = [o for o in self.program.instructions if o.opcode == "ATOMS" and {"CAS", "CAST"} & set(o.modifiers)]
         compared = {next((o.index for o in s.operands[1:] if o.kind == "reg"), None) for s in swaps}
         return bool(swaps) and i.operands[0].index in compared
@@ -389,11 +369,18 @@ class _Builder:
         at = lambda offset: b.gep(self.state, [I64(offset)], source_etype=ir.IntType(8))  # noqa: E731
         layout = self.layout
         emitter_state = State(
-            regs=at(layout.regs), regs_unknown=at(layout.regs_unknown), uregs=at(layout.uregs), uregs_unknown=at(layout.uregs_unknown),
-            preds=at(4 * dv.PREDICATES), preds_unknown=at(4 * dv.PREDICATES_UNKNOWN), upreds=at(4 * dv.UPREDICATES), upreds_unknown=at(4 * dv.UPREDICATES_UNKNOWN),
-            cbank=b.inttoptr(self.word(ctx.C_CBANK), POINTER), cbank_size=b.inttoptr(self.word(ctx.C_CBANK_SIZE), POINTER),
+            regs=at(layout.regs),
+            regs_unknown=at(layout.regs_unknown),
+            uregs=at(layout.uregs),
+            uregs_unknown=at(layout.uregs_unknown),
+            preds=at(4 * dv.PREDICATES),
+            preds_unknown=at(4 * dv.PREDICATES_UNKNOWN),
+            upreds=at(4 * dv.UPREDICATES),
+            upreds_unknown=at(4 * dv.UPREDICATES_UNKNOWN),
+            cbank=b.inttoptr(self.word(ctx.C_CBANK), POINTER),
+            cbank_size=b.inttoptr(self.word(ctx.C_CBANK_SIZE), POINTER),
             special=at(layout.special),
-        )  # fmt: skip
+        )
         self.addresses = self.scratch(ir.ArrayType(I64, 64), 64)
         self.data = self.scratch(ir.ArrayType(I32, 256), 64)
         self.unknown = self.scratch(ir.ArrayType(I32, 8), 32)
@@ -818,9 +805,11 @@ class _Builder:
             raise UnsupportedError(f"instruction not supported: {i.text} (instruction {i.index}, source line {i.line})")
         votes = b.inttoptr(self.word(ctx.C_VOTES), POINTER)
         slot = b.sdiv(self.row, self.word(ctx.C_WARPS))
-        take = lambda k: b.trunc(
-            b.load(b.gep(votes, [b.add(b.mul(slot, I64(4)), I64(k))], source_etype=I64), align=8, typ=I64), I32
-        )
+
+        def take(k: int) -> ir.Value:
+            at = b.gep(votes, [b.add(b.mul(slot, I64(4)), I64(k))], source_etype=I64)
+            return b.trunc(b.load(at, align=8, typ=I64), I32)
+
         mask = e.guard_mask(i)
         for o in i.operands:
             if o.kind == "reg" and o.index is not None:
@@ -910,8 +899,7 @@ class _Builder:
                 after[:2] if a[ctx.O_ATOMIC] in (ctx.ATOM_CAS, ctx.ATOM_CAST) and action == ctx.ATOMICS else after[:1]
             )
             for place, o in enumerate(operands):
-                for k in range(registers):
-                    store.append((4 * place + k, self._data(o, k)))
+                store.extend((4 * place + k, self._data(o, k)) for k in range(registers))
         unknown: dict[int, Value] = {}
         for place, value in store:
             b.store(value.bits, b.gep(self.data, [I64(32 * place)], source_etype=I32), align=64)
@@ -980,10 +968,20 @@ _MEMORY_KINDS = {
 }  # fmt: skip
 _SHARED_KINDS = {trace.SHARED_LOAD, trace.SHARED_STORE, trace.SHARED_ATOMIC}
 _CONTROL = {
-    "BRA": _Builder._bra, "JMP": _Builder._bra, "CALL": _Builder._call, "RET": _Builder._indirect, "BRX": _Builder._indirect,
-    "EXIT": _Builder._exit, "BSSY": _Builder._bssy, "BSYNC": _Builder._bsync, "BREAK": _Builder._break, "WARPSYNC": _Builder._warpsync,
-    "BAR": _Builder._bar, "B2R": _Builder._b2r, "BMOV": _Builder._bmov,
-}  # fmt: skip
+    "BRA": _Builder._bra,
+    "JMP": _Builder._bra,
+    "CALL": _Builder._call,
+    "RET": _Builder._indirect,
+    "BRX": _Builder._indirect,
+    "EXIT": _Builder._exit,
+    "BSSY": _Builder._bssy,
+    "BSYNC": _Builder._bsync,
+    "BREAK": _Builder._break,
+    "WARPSYNC": _Builder._warpsync,
+    "BAR": _Builder._bar,
+    "B2R": _Builder._b2r,
+    "BMOV": _Builder._bmov,
+}
 
 
 def build(program: Program) -> Code:

@@ -1,7 +1,9 @@
+# mypy: disallow-untyped-defs=False
 """What the native code of a kernel and its memory accesses share: where everything lies, and how to reach it.
 
-A launch in execution is plain memory. `context`, an array of 64-bit words indexed by the `C_*` constants, says where its tables lie;
-the other constants are their columns. `i64(address)` and its kin see memory at an address as an array without bounds.
+A launch in execution is plain memory. `context`, an array of 64-bit words indexed by the `C_*` constants, says where
+its tables lie; the other constants are their columns. `i64(address)` and its kin see memory at an address as an array
+without bounds.
 """
 
 from __future__ import annotations
@@ -14,19 +16,18 @@ from warpsim.compilation import njit
 
 # Context words.
 (
-    C_ACCESS, _C_SHARED, _C_LOCAL, _C_GENERIC, _C_COPY, C_NOTES, C_VOTES, C_DIVERGE, C_CBANK, C_CBANK_SIZE, C_STATE, C_STATE_STRIDE,
-    C_BLOCKS, C_BLOCKS_MASK, C_BLOCK_HEAD, C_BLOCK_TAIL, C_WORDS, C_WORDS_MASK, C_WORD_HEAD, C_WORD_TAIL,
-    C_TRACE, C_EXECUTED, C_LANES, C_OPS, C_STATS, C_BUFFERS, C_BUFFER_COUNT, C_ORIGIN,
-    C_SHARED_DATA, C_SHARED_STRIDE, C_SHARED_SIZE, C_SHARED_OFFSET, C_WRITTEN, C_READ, C_SHARED_UNKNOWN, C_WORD_STRIDE,
-    C_LOCAL_DATA, C_LOCAL_BYTES, C_LOCAL_UNKNOWN, C_EPOCH, C_WARPS, C_BANK_MASKS, C_LINES, C_OUT,
-    C_ERROR, C_BUDGET, C_LEADERS, C_SHARED_WINDOW, C_LOCAL_WINDOW, C_RACES, C_FP_LANES, C_RULES, C_WORST,
-    C_IDEAL, C_SIZE,
+    C_ACCESS, _C_SHARED, _C_LOCAL, _C_GENERIC, _C_COPY, C_NOTES, C_VOTES, C_DIVERGE, C_CBANK, C_CBANK_SIZE, C_STATE,
+    C_STATE_STRIDE, C_BLOCKS, C_BLOCKS_MASK, C_BLOCK_HEAD, C_BLOCK_TAIL, C_WORDS, C_WORDS_MASK, C_WORD_HEAD,
+    C_WORD_TAIL, C_TRACE, C_EXECUTED, C_LANES, C_OPS, C_STATS, C_BUFFERS, C_BUFFER_COUNT, C_ORIGIN, C_SHARED_DATA,
+    C_SHARED_STRIDE, C_SHARED_SIZE, C_SHARED_OFFSET, C_WRITTEN, C_READ, C_SHARED_UNKNOWN, C_WORD_STRIDE, C_LOCAL_DATA,
+    C_LOCAL_BYTES, C_LOCAL_UNKNOWN, C_EPOCH, C_WARPS, C_BANK_MASKS, C_LINES, C_OUT, C_ERROR, C_BUDGET, C_LEADERS,
+    C_SHARED_WINDOW, C_LOCAL_WINDOW, C_RACES, C_FP_LANES, C_RULES, C_WORST, C_IDEAL, C_SIZE,
 ) = range(55)  # fmt: skip
 
 # Per-access static description, columns of the table at C_OPS.
 (
-    O_SPACE, O_ACTION, O_WIDTH, O_INDEX, O_OPERATION, O_ATOMIC, O_TYPE, O_SIGNED, O_BUFFER, O_REGISTERS, O_MATRIX, O_MEMO,
-    O_IDEAL, O_SIZE,
+    O_SPACE, O_ACTION, O_WIDTH, O_INDEX, O_OPERATION, O_ATOMIC, O_TYPE, O_SIGNED, O_BUFFER, O_REGISTERS, O_MATRIX,
+    O_MEMO, O_IDEAL, O_SIZE,
 ) = range(14)  # fmt: skip
 
 GLOBAL, SHARED, LOCAL, GENERIC, COPY = range(5)  # COPY: global to shared
@@ -34,36 +35,19 @@ GLOBAL, SHARED, LOCAL, GENERIC, COPY = range(5)  # COPY: global to shared
 LOADS, STORES, ATOMICS, REDUCTIONS, ASYNC, MATRIX = range(6)
 
 (
-    ATOM_ADD,
-    ATOM_MIN,
-    ATOM_MAX,
-    ATOM_AND,
-    ATOM_OR,
-    ATOM_XOR,
-    ATOM_EXCH,
-    ATOM_CAS,
-    ATOM_INC,
-    ATOM_DEC,
-    ATOM_POPC_INC,
+    ATOM_ADD, ATOM_MIN, ATOM_MAX, ATOM_AND, ATOM_OR, ATOM_XOR, ATOM_EXCH, ATOM_CAS, ATOM_INC, ATOM_DEC, ATOM_POPC_INC,
     ATOM_CAST,
-) = range(12)
+) = range(12)  # fmt: skip
 
 T_U32, T_S32, T_U64, T_S64, T_F32, T_F64, T_F16X2, T_BF16X2 = range(8)
 
-M_ACTIVE, M_KIND, M_BASE, M_WAVEFRONTS, M_GROUPS, M_OFFSETS, M_SIZE = (
-    0,
-    1,
-    2,
-    3,
-    4,
-    5,
-    37,
-)  # of an access's last shared pattern
+# An access's last shared pattern.
+M_ACTIVE, M_KIND, M_BASE, M_WAVEFRONTS, M_GROUPS, M_OFFSETS, M_SIZE = 0, 1, 2, 3, 4, 5, 37
 
 # Counters per instruction, columns of the table at C_STATS.
 (
-    S_REQUESTS, S_SECTORS, S_TAGS, S_TAG_WAVEFRONTS, S_DATA_WAVEFRONTS, S_IDEAL_SECTORS, S_THREADS, S_CONFLICTS, S_IDEAL_WAVEFRONTS,
-    S_L2_REQUESTS, S_WORST, S_SIZE,
+    S_REQUESTS, S_SECTORS, S_TAGS, S_TAG_WAVEFRONTS, S_DATA_WAVEFRONTS, S_IDEAL_SECTORS, S_THREADS, S_CONFLICTS,
+    S_IDEAL_WAVEFRONTS, S_L2_REQUESTS, S_WORST, S_SIZE,
 ) = range(12)  # fmt: skip
 
 W_ACTIVE, W_ADDRESSES, W_SIZE = 0, 1, 33  # an instruction's worst request, rows of the table at C_WORST
@@ -80,16 +64,17 @@ B_BASE, B_END, B_DATA, B_SHADOW, B_DIRTY, B_READ_BITS, B_WRITE_BITS, B_LOW, B_HI
 E_KIND, E_INDEX, E_LANE, E_ADDRESS, E_ROW, E_EXTRA, E_SIZE = range(7)
 
 (
-    OK, UNKNOWN_ADDRESS, UNKNOWN_BRANCH, OUT_OF_BOUNDS, MISALIGNED, SHARED_BOUNDS, SHARED_UNWRITTEN, SHARED_RACE, DIVERGENT_BARRIER,
-    BUDGET, DEADLOCK, LOCAL_BOUNDS, MIXED_GENERIC, BAD_TARGET, STACK_OVERFLOW, UNKNOWN_GUARD,
+    OK, UNKNOWN_ADDRESS, UNKNOWN_BRANCH, OUT_OF_BOUNDS, MISALIGNED, SHARED_BOUNDS, SHARED_UNWRITTEN, SHARED_RACE,
+    DIVERGENT_BARRIER, BUDGET, DEADLOCK, LOCAL_BOUNDS, MIXED_GENERIC, BAD_TARGET, STACK_OVERFLOW, UNKNOWN_GUARD,
 ) = range(16)  # fmt: skip
 
 
 @intrinsic
-def pointer(typingctx, source):  # type: ignore[no-untyped-def]
+def pointer(typingctx, source):
+    """An address as a pointer."""
     signature = types.voidptr(source)
 
-    def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def codegen(context, builder, signature, arguments):
         from numba.core import cgutils
 
         return builder.inttoptr(arguments[0], cgutils.voidptr_t)
@@ -101,47 +86,56 @@ _SHAPE = 1 << 45
 
 
 @njit
-def i64(address):  # type: ignore[no-untyped-def]
+def i64(address):
+    """Memory at an address as 64-bit integers."""
     return carray(pointer(address), _SHAPE, np.int64)
 
 
 @njit
-def u64(address):  # type: ignore[no-untyped-def]
+def u64(address):
+    """Memory at an address as unsigned 64-bit integers."""
     return carray(pointer(address), _SHAPE, np.uint64)
 
 
 @njit
-def i32(address):  # type: ignore[no-untyped-def]
+def i32(address):
+    """Memory at an address as 32-bit integers."""
     return carray(pointer(address), _SHAPE, np.int32)
 
 
 @njit
-def u32(address):  # type: ignore[no-untyped-def]
+def u32(address):
+    """Memory at an address as unsigned 32-bit integers."""
     return carray(pointer(address), _SHAPE, np.uint32)
 
 
 @njit
-def u16(address):  # type: ignore[no-untyped-def]
+def u16(address):
+    """Memory at an address as unsigned 16-bit integers."""
     return carray(pointer(address), _SHAPE, np.uint16)
 
 
 @njit
-def u8(address):  # type: ignore[no-untyped-def]
+def u8(address):
+    """Memory at an address as bytes."""
     return carray(pointer(address), _SHAPE, np.uint8)
 
 
 @njit
-def f32(address):  # type: ignore[no-untyped-def]
+def f32(address):
+    """Memory at an address as floats."""
     return carray(pointer(address), _SHAPE, np.float32)
 
 
 @njit
-def f64(address):  # type: ignore[no-untyped-def]
+def f64(address):
+    """Memory at an address as doubles."""
     return carray(pointer(address), _SHAPE, np.float64)
 
 
 @njit
-def popcount(x):  # type: ignore[no-untyped-def]
+def popcount(x):
+    """How many of 32 bits are set."""
     x = np.uint32(x)
     x = x - ((x >> np.uint32(1)) & np.uint32(0x55555555))
     x = (x & np.uint32(0x33333333)) + ((x >> np.uint32(2)) & np.uint32(0x33333333))
@@ -150,7 +144,7 @@ def popcount(x):  # type: ignore[no-untyped-def]
 
 
 @njit
-def fail(context, kind, index, lane, address, row, extra):  # type: ignore[no-untyped-def]
+def fail(context, kind, index, lane, address, row, extra):
     """Write the error record, the first of a run only, and return 1."""
     c = i64(context)
     e = i64(c[C_ERROR])
@@ -165,12 +159,14 @@ def fail(context, kind, index, lane, address, row, extra):  # type: ignore[no-un
 
 
 @njit
-def on(active, lane):  # type: ignore[no-untyped-def]
+def on(active, lane):
+    """Whether a lane is in a mask."""
     return (np.uint32(active) >> np.uint32(lane)) & np.uint32(1) != np.uint32(0)
 
 
 @njit
-def first_lane(mask):  # type: ignore[no-untyped-def]
+def first_lane(mask):
+    """The lowest lane in a mask, 0 for none."""
     for lane in range(32):
         if on(mask, lane):
             return lane
@@ -178,7 +174,7 @@ def first_lane(mask):  # type: ignore[no-untyped-def]
 
 
 @njit
-def record(c, row, operation, n_lines, tag_wavefronts, data_wavefronts, lanes, sectors):  # type: ignore[no-untyped-def]
+def record(c, row, operation, n_lines, tag_wavefronts, data_wavefronts, lanes, sectors):
     """Append a header and `n_lines` line words from the scratch at C_LINES to the row's ring."""
     if c[C_TRACE] == 0:
         return
@@ -202,7 +198,7 @@ def record(c, row, operation, n_lines, tag_wavefronts, data_wavefronts, lanes, s
 
 
 @njit
-def keep_worst(c, index, a, active):  # type: ignore[no-untyped-def]
+def keep_worst(c, index, a, active):
     """Remember a request that is worse than all before it."""
     worst = i64(c[C_WORST] + index * W_SIZE * 8)
     worst[W_ACTIVE] = np.int64(active)
@@ -211,7 +207,8 @@ def keep_worst(c, index, a, active):  # type: ignore[no-untyped-def]
 
 
 @njit
-def load_lane(source, width, signed, data, lane):  # type: ignore[no-untyped-def]
+def load_lane(source, width, signed, data, lane):
+    """Bytes at an address into a lane of rows 0.. of `data`, short ones extended to 32 bits."""
     if width == 4:
         data[lane] = u32(source)[0]
     elif width == 8 or width == 16:
@@ -226,7 +223,8 @@ def load_lane(source, width, signed, data, lane):  # type: ignore[no-untyped-def
 
 
 @njit
-def store_lane(target, width, data, lane):  # type: ignore[no-untyped-def]
+def store_lane(target, width, data, lane):
+    """A lane of rows 0.. of `data` to an address."""
     if width == 4:
         u32(target)[0] = data[lane]
     elif width == 8 or width == 16:

@@ -219,7 +219,8 @@ def count(executor: Executor) -> Counts:
     for k, note in enumerate(executor.notes):
         if note & 2:
             counts.notes.append(
-                f"an unknown value was assumed to be ordinary (no sentinel, no slow path of a division or root) at {place_of(program, k)}"
+                "an unknown value was assumed to be ordinary (no sentinel, no slow path of a division or root) "
+                f"at {place_of(program, k)}"
             )
         if note & 1:
             counts.unknowns.append(

@@ -1,8 +1,10 @@
+# mypy: disallow-untyped-defs=False
 """A warp's state in memory, and how its lanes part and meet again.
 
-A warp runs as *splits*: a program counter and the lanes that share it. One split runs; the others are ready, on a stack, or wait.
-BSYNC waits for all lanes of a convergence barrier that have not exited, WARPSYNC for those of a mask; each arriving split issues its
-own BSYNC, which the counters count. Native code handles the common cases itself and calls `diverge` for the rest.
+A warp runs as *splits*: a program counter and the lanes that share it. One split runs; the others are ready, on a
+stack, or wait. BSYNC waits for all lanes of a convergence barrier that have not exited, WARPSYNC for those of a mask;
+each arriving split issues its own BSYNC, which the counters count. Native code handles the common cases itself and
+calls `diverge` for the rest.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ NEXT, ARRIVE, WARP, JUMP, RELEASE = range(5)
 
 
 @njit
-def _remove(s, w):  # type: ignore[no-untyped-def]
+def _remove(s, w):
     s[WAITS] -= 1
     last = WAITING + 4 * s[WAITS]
     for k in range(4):
@@ -33,13 +35,13 @@ def _remove(s, w):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _open(s, w):  # type: ignore[no-untyped-def]
+def _open(s, w):
     """Lanes for which entry w still waits."""
     return s[WAITING + 4 * w + 3] & ~s[EXITED] & ~s[WAITING + 4 * w + 1]
 
 
 @njit
-def _next(context, row, s):  # type: ignore[no-untyped-def]
+def _next(context, row, s):
     """Go on with a ready split, else with one whose wait is over."""
     if s[DEPTH] > 0:
         s[DEPTH] -= 1
@@ -79,7 +81,7 @@ def _next(context, row, s):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _next_ready(s):  # type: ignore[no-untyped-def]
+def _next_ready(s):
     s[DEPTH] -= 1
     s[PC] = s[STACK + 2 * s[DEPTH]]
     s[ACTIVE] = s[STACK + 2 * s[DEPTH] + 1]
@@ -87,7 +89,7 @@ def _next_ready(s):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _arrive(context, row, s, resume, mask, barrier, required):  # type: ignore[no-untyped-def]
+def _arrive(context, row, s, resume, mask, barrier, required):
     place = -1
     for w in range(s[WAITS]):
         if s[WAITING + 4 * w] == resume and s[WAITING + 4 * w + 2] == barrier:
@@ -110,12 +112,12 @@ def _arrive(context, row, s, resume, mask, barrier, required):  # type: ignore[n
 
 
 @cfunc(types.int64(types.int64, types.int64, types.int64, types.int64, types.int32, types.CPointer(types.int64)))
-def diverge(context, row, kind, argument, mask, targets):  # type: ignore[no-untyped-def]
+def diverge(context, row, kind, argument, mask, targets):
     """Choose the split to run next, into the warp's PC and ACTIVE; 0, or 1 for an error.
 
-    NEXT: the running split is over. ARRIVE: its lanes `mask` reach a BSYNC of barrier `argument & 15`, to go on at block `argument >> 4`.
-    WARP: a WARPSYNC of the lanes targets[0], to go on at block `argument`. JUMP: each lane goes on at byte offset targets[lane].
-    RELEASE: lanes `mask` leave barrier `argument` (BREAK).
+    NEXT: the running split is over. ARRIVE: its lanes `mask` reach a BSYNC of barrier `argument & 15`, to go on at
+    block `argument >> 4`. WARP: a WARPSYNC of the lanes targets[0], to go on at block `argument`. JUMP: each lane goes
+    on at byte offset targets[lane]. RELEASE: lanes `mask` leave barrier `argument` (BREAK).
     """
     c = i64(context)
     s = i32(c[C_STATE] + row * c[C_STATE_STRIDE])

@@ -28,7 +28,8 @@ def _thread(executor: Executor, row: int, lane: int) -> str:
     gx, gy, _ = executor.launch.grid
     bx, by, _ = executor.launch.block
     thread = warp * 32 + lane
-    return f"thread ({thread % bx}, {thread // bx % by}, {thread // (bx * by)}) of CTA ({cta % gx}, {cta // gx % gy}, {cta // (gx * gy)})"
+    lane_of = f"({thread % bx}, {thread // bx % by}, {thread // (bx * by)})"
+    return f"thread {lane_of} of CTA ({cta % gx}, {cta // gx % gy}, {cta // (gx * gy)})"
 
 
 def _nearest(executor: Executor, address: int) -> str:
@@ -61,28 +62,34 @@ def explain(executor: Executor) -> KernelError:
             ctx.UNKNOWN_GUARD: "whether memory is accessed",
         }[kind]
         return KernelError(
-            f"{kernel}: an unknown value decides {what} at {where}, {thread}; {_origin(executor, program.instructions[index], kind)}"
+            f"{kernel}: an unknown value decides {what} at {where}, {thread}; "
+            + _origin(executor, program.instructions[index], kind)
         )
     if kind == ctx.OUT_OF_BOUNDS:
         return KernelError(
-            f"{kernel}: out of bounds: {extra} bytes at 0x{address:x} at {where}, {thread}: {_nearest(executor, address)}"
+            f"{kernel}: out of bounds: {extra} bytes at 0x{address:x} at {where}, {thread}: "
+            + _nearest(executor, address)
         )
     if kind == ctx.MISALIGNED:
         return KernelError(
-            f"{kernel}: misaligned: {extra} bytes at 0x{address & ((1 << 64) - 1):x}, not a multiple of {extra}, at {where}, {thread}"
+            f"{kernel}: misaligned: {extra} bytes at 0x{address & ((1 << 64) - 1):x}, not a multiple of {extra}, "
+            f"at {where}, {thread}"
         )
     size = int(executor.context[ctx.C_SHARED_SIZE])
     if kind == ctx.SHARED_BOUNDS:
         return KernelError(
-            f"{kernel}: shared memory out of bounds: {extra} bytes at offset {address}, the CTA has {size}, at {where}, {thread}"
+            f"{kernel}: shared memory out of bounds: {extra} bytes at offset {address}, the CTA has {size}, "
+            f"at {where}, {thread}"
         )
     if kind == ctx.SHARED_UNWRITTEN:
         return KernelError(
-            f"{kernel}: shared memory read at offset {address} that was never written, or by another warp without a barrier (__syncthreads) between, at {where}, {thread}"
+            f"{kernel}: shared memory read at offset {address} that was never written, or by another warp without a "
+            f"barrier (__syncthreads) between, at {where}, {thread}"
         )
     if kind == ctx.SHARED_RACE:
         return KernelError(
-            f"{kernel}: race on shared memory at offset {address}: another warp accessed it without a barrier (__syncthreads) between, at {where}, {thread}"
+            f"{kernel}: race on shared memory at offset {address}: another warp accessed it without a barrier "
+            f"(__syncthreads) between, at {where}, {thread}"
         )
     if kind == ctx.DIVERGENT_BARRIER:
         return KernelError(f"{kernel}: divergent barrier: {thread} does not take part in __syncthreads at {where}")
@@ -90,7 +97,8 @@ def explain(executor: Executor) -> KernelError:
         return KernelError(f"{kernel}: endless loop: a warp is in a state it has been in before, at {where}, {thread}")
     if kind == ctx.BUDGET:
         return KernelError(
-            f"{kernel}: a warp ran {executor.budget} instructions and has not finished, at {where}, {thread}: an endless loop?"
+            f"{kernel}: a warp ran {executor.budget} instructions and has not finished, at {where}, {thread}: "
+            "an endless loop?"
         )
     if kind == ctx.DEADLOCK:
         if extra:
@@ -165,7 +173,10 @@ def _origin(executor: Executor, at: Instruction, kind: int) -> str:
                 b = int(executor.origin[n])
                 if b >= 0:
                     name = executor.buffer_names[b]
-                    return f"it comes from buffer '{name}', which has no fill, read at {place_of(program, k)}: give it a fill (zeros, randint, permutation, expr, values or file)"
+                    return (
+                        f"it comes from buffer '{name}', which has no fill, read at {place_of(program, k)}: "
+                        "give it a fill (zeros, randint, permutation, expr, values or file)"
+                    )
             elif executor.notes[k] & 1:
                 return f"it comes from {i.opcode} at {place_of(program, k)}, whose result is not modelled"
             wanted |= _sources(i)

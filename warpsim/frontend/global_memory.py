@@ -1,3 +1,4 @@
+# mypy: disallow-untyped-defs=False
 """Accesses to global memory: bounds, coalescing, counters, trace records, footprints, data."""
 
 from __future__ import annotations
@@ -7,79 +8,15 @@ from numba import carray
 
 from warpsim.coalescing import ATOMIC, CAS, LINES, LOAD, OUT, RED, SCRATCH, STORE, compiled
 from warpsim.compilation import njit
-from warpsim.frontend.atomics import (
-    atomic_lane,
-)  # fmt: skip
-from warpsim.frontend.context import (
-    ASYNC,
-    ATOM_CAS,
-    ATOM_CAST,
-    ATOMICS,
-    B_BASE,
-    B_DATA,
-    B_DIRTY,
-    B_END,
-    B_HIGH,
-    B_LOW,
-    B_READ_BITS,
-    B_SHADOW,
-    B_SIZE,
-    B_WRITE_BITS,
-    C_BANK_MASKS,
-    C_BUFFER_COUNT,
-    C_BUFFERS,
-    C_IDEAL,
-    C_LINES,
-    C_OPS,
-    C_ORIGIN,
-    C_OUT,
-    C_RULES,
-    C_STATS,
-    I_BASE,
-    I_BUFFERS,
-    I_KEYS,
-    I_LANES,
-    I_LIMIT,
-    I_MASK,
-    I_NEXT,
-    I_PLACES,
-    I_ROW,
-    LOADS,
-    MISALIGNED,
-    O_ACTION,
-    O_ATOMIC,
-    O_BUFFER,
-    O_IDEAL,
-    O_INDEX,
-    O_OPERATION,
-    O_SIGNED,
-    O_SIZE,
-    O_WIDTH,
-    OUT_OF_BOUNDS,
-    REDUCTIONS,
-    S_DATA_WAVEFRONTS,
-    S_IDEAL_SECTORS,
-    S_L2_REQUESTS,
-    S_REQUESTS,
-    S_SECTORS,
-    S_SIZE,
-    S_TAG_WAVEFRONTS,
-    S_TAGS,
-    S_THREADS,
-    S_WORST,
-    STORES,
-    fail,
-    i64,
-    keep_worst,
-    load_lane,
-    on,
-    pointer,
-    popcount,
-    record,
-    store_lane,
-    u8,
-    u32,
-    u64,
+from warpsim.frontend.atomics import atomic_lane
+
+from warpsim.frontend.context import (  # isort: skip
+    ASYNC, ATOM_CAS, ATOM_CAST, ATOMICS, B_BASE, B_DATA, B_DIRTY, B_END, B_HIGH, B_LOW, B_READ_BITS, B_SHADOW, B_SIZE,
+    B_WRITE_BITS, C_BANK_MASKS, C_BUFFER_COUNT, C_BUFFERS, C_IDEAL, C_LINES, C_OPS, C_ORIGIN, C_OUT, C_RULES, C_STATS,
+    I_BASE, I_BUFFERS, I_KEYS, I_LANES, I_LIMIT, I_MASK, I_NEXT, I_PLACES, I_ROW, LOADS, MISALIGNED, O_ACTION, O_ATOMIC,
+    O_BUFFER, O_IDEAL, O_INDEX, O_OPERATION, O_SIGNED, O_SIZE, O_WIDTH, OUT_OF_BOUNDS, REDUCTIONS, S_DATA_WAVEFRONTS,
+    S_IDEAL_SECTORS, S_L2_REQUESTS, S_REQUESTS, S_SECTORS, S_SIZE, S_TAG_WAVEFRONTS, S_TAGS, S_THREADS, S_WORST, STORES,
+    fail, i64, keep_worst, load_lane, on, pointer, popcount, record, store_lane, u8, u32, u64,
 )  # fmt: skip
 
 _rules = compiled()
@@ -88,11 +25,11 @@ atomic_request = _rules.atomic_request
 
 
 @njit
-def _ideal(c, b, a, active, width, low, high):  # type: ignore[no-untyped-def]
+def _ideal(c, b, a, active, width, low, high):
     """The addresses the request would have with its bytes together and aligned: what a better layout would give.
 
-    Dense ones move down to a boundary. Others are packed one after the other in order of first occurrence, in a region as
-    large as what the kernel touches of buffer b; a request seen before goes to its old place.
+    Dense ones move down to a boundary. Others are packed one after the other in order of first occurrence, in a region
+    as large as what the kernel touches of buffer b; a request seen before goes to its old place.
     """
     table = i64(c[C_IDEAL])
     lanes = i64(table[I_LANES])
@@ -133,7 +70,7 @@ def _ideal(c, b, a, active, width, low, high):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _find(c, address, width):  # type: ignore[no-untyped-def]
+def _find(c, address, width):
     buffers = i64(c[C_BUFFERS])
     for b in range(c[C_BUFFER_COUNT]):
         if buffers[b * B_SIZE + B_BASE] <= address and address + width <= buffers[b * B_SIZE + B_END]:
@@ -142,7 +79,7 @@ def _find(c, address, width):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _mark(bits, base, a, active, width, contiguous):  # type: ignore[no-untyped-def]
+def _mark(bits, base, a, active, width, contiguous):
     """Set the 4-byte words an access touches in a bitmap of one bit a word, one 32-bit entry a line."""
     if contiguous and width >= 4:
         first = (a[0] - base) >> 2
@@ -164,14 +101,17 @@ def _mark(bits, base, a, active, width, contiguous):  # type: ignore[no-untyped-
 
 
 @njit
-def _global_data(c, op, number, b, a, active, data, unknown):  # type: ignore[no-untyped-def]
-    """Move the data of lanes `active`, all in buffer b. `unknown`: in: which lanes' operands are unknown, a mask a register; out too."""
+def _global_data(c, op, number, b, a, active, data, unknown):
+    """Move the data of lanes `active`, all in buffer b.
+
+    unknown: masks, one a register, of the lanes whose operands (in) or results (out) are unknown.
+    """
     buffers = i64(c[C_BUFFERS])
     base, content, shadow = buffers[b * B_SIZE + B_BASE], buffers[b * B_SIZE + B_DATA], buffers[b * B_SIZE + B_SHADOW]
     width, action = op[O_WIDTH], op[O_ACTION]
     registers = max(width // 4, 1)
     if content == 0:  # opaque
-        if action == LOADS or action == ATOMICS or action == ASYNC:
+        if action in (LOADS, ATOMICS, ASYNC):
             for k in range(registers):
                 unknown[k] |= np.uint32(active)
             i64(c[C_ORIGIN])[number] = b
@@ -180,7 +120,7 @@ def _global_data(c, op, number, b, a, active, data, unknown):  # type: ignore[no
     mixed = np.uint32(0)
     for k in range(8):
         mixed |= unknown[k]
-    if action == LOADS or action == ASYNC:
+    if action in (LOADS, ASYNC):
         for lane in range(32):
             if on(active, lane):
                 load_lane(content + a[lane] - base, width, op[O_SIGNED], data, lane)
@@ -227,7 +167,7 @@ def _global_data(c, op, number, b, a, active, data, unknown):  # type: ignore[no
 
 
 @njit
-def access_global(context, row, number, a, active, data, unknown):  # type: ignore[no-untyped-def]
+def access_global(context, row, number, a, active, data, unknown):
     """A global access: check, coalesce, count, trace, move. Returns 0 or 1 (error)."""
     c = i64(context)
     op = i64(c[C_OPS] + number * O_SIZE * 8)
@@ -272,7 +212,7 @@ def access_global(context, row, number, a, active, data, unknown):  # type: igno
     out = carray(pointer(c[C_OUT]), OUT, np.int64)
     scratch = carray(pointer(c[C_RULES]), SCRATCH, np.int64)
     rule = STORE if action == STORES else LOAD
-    if action == ATOMICS or action == REDUCTIONS:
+    if action in (ATOMICS, REDUCTIONS):
         turns = RED if action == REDUCTIONS else ATOMIC
         if action == ATOMICS and (op[O_ATOMIC] == ATOM_CAS or op[O_ATOMIC] == ATOM_CAST):
             turns = CAS

@@ -1,7 +1,8 @@
+# mypy: disallow-untyped-defs=False
 """The functions that native code calls through their addresses, one for each memory space, once a warp instruction.
 
-They return 0, or 1 after writing an error record (`context.E_*`). They are compiled apart and call each other by address, which keeps
-each small.
+They return 0, or 1 after writing an error record (`context.E_*`). They are compiled apart and call each other by
+address, which keeps each small.
 """
 
 from __future__ import annotations
@@ -12,66 +13,21 @@ from numba.extending import intrinsic
 
 from warpsim.coalescing import STORE
 from warpsim.compilation import cfunc, njit
-from warpsim.frontend.context import (
-    C_ACCESS,
-    C_LINES,
-    C_LOCAL_BYTES,
-    C_LOCAL_DATA,
-    C_LOCAL_UNKNOWN,
-    C_LOCAL_WINDOW,
-    C_OPS,
-    C_OUT,
-    C_SHARED_WINDOW,
-    C_STATS,
-    GLOBAL,
-    LOADS,
-    LOCAL,
-    LOCAL_BOUNDS,
-    MISALIGNED,
-    MIXED_GENERIC,
-    O_ACTION,
-    O_IDEAL,
-    O_INDEX,
-    O_OPERATION,
-    O_SIGNED,
-    O_SIZE,
-    O_WIDTH,
-    S_CONFLICTS,
-    S_DATA_WAVEFRONTS,
-    S_IDEAL_SECTORS,
-    S_IDEAL_WAVEFRONTS,
-    S_REQUESTS,
-    S_SECTORS,
-    S_SIZE,
-    S_TAG_WAVEFRONTS,
-    S_TAGS,
-    S_THREADS,
-    S_WORST,
-    SHARED,
-    UNKNOWN_ADDRESS,
-    fail,
-    first_lane,
-    i64,
-    load_lane,
-    on,
-    popcount,
-    record,
-    store_lane,
-    u8,
-    u64,
+
+from warpsim.frontend.context import (  # isort: skip
+    C_ACCESS, C_LINES, C_LOCAL_BYTES, C_LOCAL_DATA, C_LOCAL_UNKNOWN, C_LOCAL_WINDOW, C_OPS, C_OUT, C_SHARED_WINDOW,
+    C_STATS, GLOBAL, LOADS, LOCAL, LOCAL_BOUNDS, MISALIGNED, MIXED_GENERIC, O_ACTION, O_IDEAL, O_INDEX, O_OPERATION,
+    O_SIGNED, O_SIZE, O_WIDTH, S_CONFLICTS, S_DATA_WAVEFRONTS, S_IDEAL_SECTORS, S_IDEAL_WAVEFRONTS, S_REQUESTS,
+    S_SECTORS, S_SIZE, S_TAG_WAVEFRONTS, S_TAGS, S_THREADS, S_WORST, SHARED, UNKNOWN_ADDRESS, fail, first_lane, i64,
+    load_lane, on, popcount, record, store_lane, u8, u64,
 )  # fmt: skip
-from warpsim.frontend.global_memory import (
-    access_global,
-)  # fmt: skip
-from warpsim.frontend.shared_memory import (
-    access_shared,
-    bank_wavefronts,
-)  # fmt: skip
+from warpsim.frontend.global_memory import access_global
+from warpsim.frontend.shared_memory import access_shared, bank_wavefronts
 
 
 @njit
-def access_local(context, row, number, a, active, data, unknown):  # type: ignore[no-untyped-def]
-    """A local access: thread-private bytes, interleaved by 4-byte words over the warp's lanes, as lines of their own."""
+def access_local(context, row, number, a, active, data, unknown):
+    """A local access: a thread's own bytes, interleaved by 4-byte words over the lanes, in lines of their own."""
     c = i64(context)
     op = i64(c[C_OPS] + number * O_SIZE * 8)
     width, action, index = op[O_WIDTH], op[O_ACTION], op[O_INDEX]
@@ -103,10 +59,10 @@ def access_local(context, row, number, a, active, data, unknown):  # type: ignor
                 hidden[lane * (size >> 2) + word] = 1 if on(unknown[k], lane) else 0
             line = (1 << 38) + row * (size >> 2) + word
             sector = 1 << (lane >> 3)
-            found = -1
+            found = np.int64(-1)
             for j in range(n_lines):
                 if np.int64(lines[j] >> np.uint64(16)) == line:
-                    found = j
+                    found = np.int64(j)
                     break
             if found < 0:
                 if n_lines == 64:
@@ -129,22 +85,23 @@ def access_local(context, row, number, a, active, data, unknown):  # type: ignor
     stats[S_THREADS] += lanes
     stats[S_WORST] = max(stats[S_WORST], sectors)
     if op[O_IDEAL]:  # as if it were not there
-        n_lines, tag_wavefronts, lanes, sectors = 0, 0, 0, 0
+        n_lines = tag_wavefronts = lanes = sectors = np.int64(0)
     record(c, row, op[O_OPERATION], n_lines, tag_wavefronts, n_lines, lanes, sectors)
     return 0
 
 
 _ACCESS = types.int64(
-    types.int64, types.int64, types.int64, types.CPointer(types.int64), types.uint32, types.uint32, types.CPointer(types.uint32), types.CPointer(types.uint32)
+    types.int64, types.int64, types.int64, types.CPointer(types.int64), types.uint32, types.uint32,
+    types.CPointer(types.uint32), types.CPointer(types.uint32),
 )  # fmt: skip
 
 
 @intrinsic
-def _through(typingctx, function, context, row, number, addresses, active, hidden, data, unknown):  # type: ignore[no-untyped-def]
+def _through(typingctx, function, context, row, number, addresses, active, hidden, data, unknown):
     """Call another access function by its address: compiled apart, they stay small."""
     arguments = (context, row, number, addresses, active, hidden, data, unknown)
 
-    def codegen(_context, builder, _signature, values):  # type: ignore[no-untyped-def]
+    def codegen(_context, builder, _signature, values):
         from llvmlite import ir
 
         kind = ir.FunctionType(ir.IntType(64), [v.type for v in values[1:]])
@@ -154,7 +111,7 @@ def _through(typingctx, function, context, row, number, addresses, active, hidde
 
 
 @njit
-def _idle(context, row, number, active, hidden):  # type: ignore[no-untyped-def]
+def _idle(context, row, number, active, hidden):
     """What all accesses begin with: -1 go on, 0 no lane is active, 1 an active lane's address is unknown."""
     c = i64(context)
     op = i64(c[C_OPS] + number * O_SIZE * 8)
@@ -168,12 +125,12 @@ def _idle(context, row, number, active, hidden):  # type: ignore[no-untyped-def]
 
 
 @cfunc(_ACCESS)
-def global_access(context, row, number, addresses, active, hidden, data, unknown):  # type: ignore[no-untyped-def]
+def global_access(context, row, number, addresses, active, hidden, data, unknown):
     """One warp instruction to global memory.
 
-    addresses: 64 64-bit addresses, of which 32 (LDGSTS: the others are of shared memory) count; active, hidden: masks of active
-    lanes and of unknown addresses; data: 8 registers of 32 lanes, operands in, results out (0-3 first operand or result,
-    4-7 second operand); unknown: 8 lane masks for them.
+    addresses: 64 64-bit addresses, of which 32 (LDGSTS: the others are of shared memory) count; active, hidden: masks
+    of active lanes and of unknown addresses; data: 8 registers of 32 lanes, operands in, results out (0-3 first
+    operand or result, 4-7 second operand); unknown: 8 lane masks for them.
     """
     state = _idle(context, row, number, active, hidden)
     if state >= 0:
@@ -183,7 +140,7 @@ def global_access(context, row, number, addresses, active, hidden, data, unknown
 
 
 @cfunc(_ACCESS)
-def shared_access(context, row, number, addresses, active, hidden, data, unknown):  # type: ignore[no-untyped-def]
+def shared_access(context, row, number, addresses, active, hidden, data, unknown):
     """One warp instruction to shared memory; arguments as for `global_access`."""
     state = _idle(context, row, number, active, hidden)
     if state >= 0:
@@ -193,7 +150,7 @@ def shared_access(context, row, number, addresses, active, hidden, data, unknown
 
 
 @cfunc(_ACCESS)
-def local_access(context, row, number, addresses, active, hidden, data, unknown):  # type: ignore[no-untyped-def]
+def local_access(context, row, number, addresses, active, hidden, data, unknown):
     """One warp instruction to local memory; arguments as for `global_access`."""
     state = _idle(context, row, number, active, hidden)
     if state >= 0:
@@ -203,7 +160,7 @@ def local_access(context, row, number, addresses, active, hidden, data, unknown)
 
 
 @cfunc(_ACCESS)
-def generic_access(context, row, number, addresses, active, hidden, data, unknown):  # type: ignore[no-untyped-def]
+def generic_access(context, row, number, addresses, active, hidden, data, unknown):
     """LD, ST and ATOM: the window of the addresses says which memory; all lanes must mean the same."""
     state = _idle(context, row, number, active, hidden)
     if state >= 0:
@@ -223,9 +180,10 @@ def generic_access(context, row, number, addresses, active, hidden, data, unknow
 
 
 @cfunc(_ACCESS)
-def async_access(context, row, number, addresses, active, hidden, data, unknown):  # type: ignore[no-untyped-def]
-    """LDGSTS: global addresses[0:32] to shared addresses[32:64], data included, at once; the record is of the global side.
+def async_access(context, row, number, addresses, active, hidden, data, unknown):
+    """LDGSTS: global addresses[0:32] to shared addresses[32:64], data included, at once.
 
+    The record is of the global side.
     data[255] is the mask of lanes whose source is not read (zero fill).
     """
     state = _idle(context, row, number, active, hidden)

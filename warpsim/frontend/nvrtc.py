@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from warpsim.errors import InputError, KernelError, UnsupportedError
 from warpsim import cache
+from warpsim.errors import InputError, KernelError, UnsupportedError
 
 __all__ = [
     "HEADERS",

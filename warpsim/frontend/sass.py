@@ -14,8 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from warpsim.errors import InputError, KernelError, UnsupportedError
 from warpsim import cache
+from warpsim.errors import InputError, KernelError, UnsupportedError
 from warpsim.frontend import nvrtc
 from warpsim.frontend.cubin import ADDRESS64, DEFAULT_STACK, Cubin
 from warpsim.frontend.lines import Row, line_table, user_rows

@@ -1,3 +1,4 @@
+# mypy: disallow-untyped-defs=False
 """Accesses to shared memory: bounds, banks, races, words never written, data."""
 
 from __future__ import annotations
@@ -5,88 +6,19 @@ from __future__ import annotations
 import numpy as np
 from numba import carray
 
-from warpsim.coalescing import (
-    LDMATRIX_X1,
-    LDMATRIX_X2,
-    LDMATRIX_X4,
-    LOAD,
-    OUT,
-    SCRATCH,
-    SHARED_ATOMIC,
-    SHARED_CAS,
-    STORE,
-    compiled,
+from warpsim.coalescing import (  # isort: skip
+    LDMATRIX_X1, LDMATRIX_X2, LDMATRIX_X4, LOAD, OUT, SCRATCH, SHARED_ATOMIC, SHARED_CAS, STORE, compiled,
 )  # fmt: skip
 from warpsim.compilation import njit
-from warpsim.frontend.atomics import (
-    atomic_lane,
-)  # fmt: skip
-from warpsim.frontend.context import (
-    ASYNC,
-    ATOM_CAS,
-    ATOM_CAST,
-    ATOM_POPC_INC,
-    ATOMICS,
-    C_EPOCH,
-    C_OPS,
-    C_OUT,
-    C_RACES,
-    C_READ,
-    C_RULES,
-    C_SHARED_DATA,
-    C_SHARED_OFFSET,
-    C_SHARED_SIZE,
-    C_SHARED_STRIDE,
-    C_SHARED_UNKNOWN,
-    C_STATS,
-    C_WARPS,
-    C_WORD_STRIDE,
-    C_WRITTEN,
-    LOADS,
-    M_ACTIVE,
-    M_BASE,
-    M_GROUPS,
-    M_KIND,
-    M_OFFSETS,
-    M_WAVEFRONTS,
-    MATRIX,
-    MISALIGNED,
-    O_ACTION,
-    O_ATOMIC,
-    O_IDEAL,
-    O_INDEX,
-    O_MATRIX,
-    O_MEMO,
-    O_OPERATION,
-    O_REGISTERS,
-    O_SIGNED,
-    O_SIZE,
-    O_WIDTH,
-    OK,
-    REDUCTIONS,
-    S_CONFLICTS,
-    S_DATA_WAVEFRONTS,
-    S_IDEAL_WAVEFRONTS,
-    S_REQUESTS,
-    S_SIZE,
-    S_THREADS,
-    S_WORST,
-    SHARED_BOUNDS,
-    SHARED_RACE,
-    SHARED_UNWRITTEN,
-    STORES,
-    fail,
-    i64,
-    keep_worst,
-    load_lane,
-    on,
-    pointer,
-    popcount,
-    record,
-    store_lane,
-    u8,
-    u16,
-    u32,
+from warpsim.frontend.atomics import atomic_lane
+
+from warpsim.frontend.context import (  # isort: skip
+    ASYNC, ATOM_CAS, ATOM_CAST, ATOM_POPC_INC, ATOMICS, C_EPOCH, C_OPS, C_OUT, C_RACES, C_READ, C_RULES, C_SHARED_DATA,
+    C_SHARED_OFFSET, C_SHARED_SIZE, C_SHARED_STRIDE, C_SHARED_UNKNOWN, C_STATS, C_WARPS, C_WORD_STRIDE, C_WRITTEN,
+    LOADS, M_ACTIVE, M_BASE, M_GROUPS, M_KIND, M_OFFSETS, M_WAVEFRONTS, MATRIX, MISALIGNED, O_ACTION, O_ATOMIC, O_IDEAL,
+    O_INDEX, O_MATRIX, O_MEMO, O_OPERATION, O_REGISTERS, O_SIGNED, O_SIZE, O_WIDTH, OK, REDUCTIONS, S_CONFLICTS,
+    S_DATA_WAVEFRONTS, S_IDEAL_WAVEFRONTS, S_REQUESTS, S_SIZE, S_THREADS, S_WORST, SHARED_BOUNDS, SHARED_RACE,
+    SHARED_UNWRITTEN, STORES, fail, i64, keep_worst, load_lane, on, pointer, popcount, record, store_lane, u8, u16, u32,
 )  # fmt: skip
 
 _rules = compiled()
@@ -94,7 +26,7 @@ shared_request = _rules.shared_request
 
 
 @njit
-def _shared_touch(context, c, row, slot, index, lane, offset, width, write, atomic, same):  # type: ignore[no-untyped-def]
+def _shared_touch(context, c, row, slot, index, lane, offset, width, write, atomic, same):
     """Was it written before it is read? Do two warps touch it without a barrier between? 0, or an error kind.
 
     Shadow entries, one a 4-byte word, for the last writer and the last reader:
@@ -145,8 +77,11 @@ def _shared_touch(context, c, row, slot, index, lane, offset, width, write, atom
 
 
 @njit
-def _matrix(c, op, slot, a, data, unknown):  # type: ignore[no-untyped-def]
-    """ldmatrix: row r of matrix m lies at lane 8 m + r's address; lane l gets elements 2 (l % 4) and the next of row l // 4, a register a matrix."""
+def _matrix(c, op, slot, a, data, unknown):
+    """ldmatrix: row r of matrix m lies at lane 8 m + r's address.
+
+    Lane l gets elements 2 (l % 4) and the next of row l // 4, in one register a matrix.
+    """
     shared = c[C_SHARED_DATA] + slot * c[C_SHARED_STRIDE]
     hidden = u8(c[C_SHARED_UNKNOWN] + slot * c[C_WORD_STRIDE])
     count, transposed = op[O_REGISTERS], op[O_MATRIX]
@@ -165,8 +100,11 @@ def _matrix(c, op, slot, a, data, unknown):  # type: ignore[no-untyped-def]
 
 
 @njit
-def bank_wavefronts(c, op, a, active, width, kind):  # type: ignore[no-untyped-def]
-    """(wavefronts, groups) of a shared request. Banks turn with the address, so a pattern moved by whole words keeps them: the last is kept."""
+def bank_wavefronts(c, op, a, active, width, kind):
+    """(wavefronts, groups) of a shared request.
+
+    Banks turn with the address, so a pattern moved by whole words keeps its counts: those of the last one are kept.
+    """
     memo = i64(op[O_MEMO])
     base = a[0]
     if memo[M_ACTIVE] == np.int64(active) and memo[M_KIND] == kind and (base - memo[M_BASE]) & 3 == 0:
@@ -187,8 +125,8 @@ def bank_wavefronts(c, op, a, active, width, kind):  # type: ignore[no-untyped-d
 
 
 @njit
-def _whole(c, op, row, slot, a, data, unknown):  # type: ignore[no-untyped-def]
-    """A shared load or store of whole words by all lanes: the common case of `access_shared`, without branches; False: look closer."""
+def _whole(c, op, row, slot, a, data, unknown):
+    """A shared load or store of whole words by all lanes, the common case, without branches; False: look closer."""
     epoch = np.uint32(i64(c[C_EPOCH])[slot] & 0xFFFFF)
     warp = np.uint32(row - slot * c[C_WARPS])
     stride = c[C_WORD_STRIDE]
@@ -247,7 +185,7 @@ def _whole(c, op, row, slot, a, data, unknown):  # type: ignore[no-untyped-def]
 
 
 @njit
-def access_shared(context, row, number, a, active, data, unknown):  # type: ignore[no-untyped-def]
+def access_shared(context, row, number, a, active, data, unknown):
     """A shared access. `a` are offsets as the instruction gives them; the window's low part is taken off here."""
     c = i64(context)
     op = i64(c[C_OPS] + number * O_SIZE * 8)
@@ -272,13 +210,12 @@ def access_shared(context, row, number, a, active, data, unknown):  # type: igno
                 return fail(context, MISALIGNED, index, lane, a[lane], row, width)
             if a[lane] < 0 or a[lane] + width > size:
                 return fail(context, SHARED_BOUNDS, index, lane, a[lane], row, width)
-    atomic = action == ATOMICS or action == REDUCTIONS
+    atomic = action in (ATOMICS, REDUCTIONS)
     kind = LOAD
-    if action == STORES or action == ASYNC:
+    store = action in (STORES, ASYNC)
+    if store:
         kind = STORE
-    elif (
-        atomic and op[O_ATOMIC] != ATOM_POPC_INC
-    ):  # ATOMS.POPC.INC counts the lanes on one word at once, as a load broadcasts
+    elif atomic and op[O_ATOMIC] != ATOM_POPC_INC:  # that one counts the lanes on a word at once, as a load broadcasts
         kind = SHARED_CAS if op[O_ATOMIC] == ATOM_CAS or op[O_ATOMIC] == ATOM_CAST else SHARED_ATOMIC
     elif matrix:
         kind = LDMATRIX_X1 if op[O_REGISTERS] == 1 else (LDMATRIX_X2 if op[O_REGISTERS] == 2 else LDMATRIX_X4)
@@ -296,13 +233,13 @@ def access_shared(context, row, number, a, active, data, unknown):  # type: igno
             keep_worst(c, index, a, active)
         record(c, row, op[O_OPERATION], 0, 0, groups if op[O_IDEAL] else wavefronts, lanes, 0)
     spin = action == LOADS and op[O_ATOMIC] == ATOM_CAS  # the read of a compare-and-swap loop
-    if sound and active == np.uint32(0xFFFFFFFF) and width >= 4 and not spin and (action == LOADS or action == STORES):
-        if _whole(c, op, row, slot, a, data, unknown):
-            return 0
+    whole = sound and active == np.uint32(0xFFFFFFFF) and width >= 4 and not spin and action in (LOADS, STORES)
+    if whole and _whole(c, op, row, slot, a, data, unknown):
+        return 0
     shared = c[C_SHARED_DATA] + slot * c[C_SHARED_STRIDE]
     hidden = u8(c[C_SHARED_UNKNOWN] + slot * c[C_WORD_STRIDE])
     registers = max(width // 4, 1)
-    write = action == STORES or action == ASYNC or atomic
+    write = store or atomic
     races = c[C_RACES] != 0
     for lane in range(32):
         if not on(rows, lane):
@@ -325,7 +262,7 @@ def access_shared(context, row, number, a, active, data, unknown):  # type: igno
             for k in range(registers):
                 if hidden[(offset >> 2) + k]:
                     unknown[k] |= np.uint32(1) << np.uint32(lane)
-        elif action == STORES or action == ASYNC:
+        elif store:
             store_lane(shared + offset, width, data, lane)
             for k in range(registers):
                 if on(unknown[k], lane):

@@ -5,8 +5,8 @@
     executor.open(slots); executor.start(ctas, slots); executor.refill(slots)     # `trace.WarpSource`, for the machine
 
 A CTA runs warp by warp between barriers. Registers, shared memory and rings of a CTA belong to its *slot*, so it
-can stop when its rings are full and go on later. After the run `stats`, `executed` and `lanes` hold the counters, `arrays` the buffers.
-Raises KernelError for what the kernel does wrong, naming source line, thread and address.
+can stop when its rings are full and go on later. After the run `stats`, `executed` and `lanes` hold the counters,
+`arrays` the buffers. Raises KernelError for what the kernel does wrong, naming source line, thread and address.
 """
 
 from __future__ import annotations
@@ -47,21 +47,9 @@ _RUN = 5  # status of a warp that can run, beside those of `blocks`
 
 # Context words of the slots' own, after those of `memory`.
 (
-    _SLOT_CTA,
-    _STATUS,
-    _DONE,
-    _ARRIVALS,
-    _ENTRY,
-    _END_BLOCK,
-    _GRID,
-    _BLOCK_THREADS,
-    _CTAID,
-    _UNKNOWN_FROM,
-    _UNKNOWN_WORDS,
-    _BUDGET,
-    _SPIN,
-    _FIRSTS,
-) = range(ctx.C_SIZE, ctx.C_SIZE + 14)
+    _SLOT_CTA, _STATUS, _DONE, _ARRIVALS, _ENTRY, _END_BLOCK, _GRID, _BLOCK_THREADS, _CTAID, _UNKNOWN_FROM,
+    _UNKNOWN_WORDS, _BUDGET, _SPIN, _FIRSTS,
+) = range(ctx.C_SIZE, ctx.C_SIZE + 14)  # fmt: skip
 _SIZE = ctx.C_SIZE + 14
 
 
@@ -152,14 +140,14 @@ def _release(c, slot):  # type: ignore[no-untyped-def]
             here += status[slot * warps + v] == blocks.WAIT and t[dv.BAR_ID] == barrier
         if here < need:
             continue
-        count, every, some = 0, 1, 0
+        count, every, some = np.int64(0), 1, 0
         for v in range(warps):
             t = ctx.i32(c[ctx.C_STATE] + (slot * warps + v) * c[ctx.C_STATE_STRIDE])
             if status[slot * warps + v] == blocks.WAIT and t[dv.BAR_ID] == barrier:
                 status[slot * warps + v] = _RUN
                 vote = np.uint32(t[dv.BAR_VOTE])
                 for lane in range(32):
-                    count += (vote >> np.uint32(lane)) & np.uint32(1)
+                    count += np.int64((vote >> np.uint32(lane)) & np.uint32(1))
                 every = every and t[dv.BAR_VOTE] == t[dv.ACTIVE]
                 some = some or vote != np.uint32(0)
         votes = ctx.i64(c[ctx.C_VOTES])
@@ -366,7 +354,8 @@ class Executor:
         name = launch.entry
         if launch.threads > program.max_threads:
             raise KernelError(
-                f"kernel '{name}' is compiled for at most {program.max_threads} threads a CTA (__launch_bounds__), the launch has {launch.threads}"
+                f"kernel '{name}' is compiled for at most {program.max_threads} threads a CTA (__launch_bounds__), "
+                f"the launch has {launch.threads}"
             )
         if launch.threads > gpu.sm.max_threads_per_cta:
             raise KernelError(
@@ -378,8 +367,8 @@ class Executor:
             raise KernelError(f"kernel '{name}': {total} bytes of shared memory a CTA, {gpu.name} allows {most}")
         if launch.dynamic_shared and total > 48 * 1024 and not launch.opt_in_shared:
             raise KernelError(
-                f"kernel '{name}': {total} bytes of shared memory a CTA are over 49152; set opt_in_shared = true under [launch] "
-                "(cudaFuncAttributeMaxDynamicSharedMemorySize on the GPU)"
+                f"kernel '{name}': {total} bytes of shared memory a CTA are over 49152; "
+                "set opt_in_shared = true under [launch] (cudaFuncAttributeMaxDynamicSharedMemorySize on the GPU)"
             )
 
     def _place_buffers(self) -> None:
@@ -398,7 +387,8 @@ class Executor:
             rows.append(("__device__ variables", GLOBALS_ADDRESS, len(program.globals_), self._globals))
         table = np.zeros((max(len(rows), 1), ctx.B_SIZE), np.int64)
         table[:, ctx.B_LOW] = 1 << 62
-        self.read_bits, self.write_bits = [], []
+        self.read_bits: list[NDArray[np.uint8]] = []
+        self.write_bits: list[NDArray[np.uint8]] = []
         for k, (name, address, size, data) in enumerate(rows):
             self.buffer_names.append(name)
             table[k, ctx.B_BASE], table[k, ctx.B_END] = address, address + size
@@ -494,8 +484,8 @@ class Executor:
         )
         r = self.rings
         for index, array in (
-            (ctx.C_BLOCKS, r.blocks), (ctx.C_BLOCK_HEAD, r.block_head), (ctx.C_BLOCK_TAIL, r.block_tail), (ctx.C_WORDS, r.words),
-            (ctx.C_WORD_HEAD, r.word_head), (ctx.C_WORD_TAIL, r.word_tail), (_DONE, r.done),
+            (ctx.C_BLOCKS, r.blocks), (ctx.C_BLOCK_HEAD, r.block_head), (ctx.C_BLOCK_TAIL, r.block_tail),
+            (ctx.C_WORDS, r.words), (ctx.C_WORD_HEAD, r.word_head), (ctx.C_WORD_TAIL, r.word_tail), (_DONE, r.done),
         ):  # fmt: skip
             self._point(index, array)
         c[ctx.C_BLOCKS_MASK], c[ctx.C_WORDS_MASK], c[ctx.C_TRACE] = block_room - 1, word_room - 1, int(trace)
@@ -533,8 +523,9 @@ class Executor:
             at = SPECIAL[f"SR_TID.{axis}"][1]
             special[:, at : at + 32] = np.tile(tid.reshape(warps, 32), (rows // warps, 1))
         fixed = {
-            "SR_NWARPID": warps, "SR_SMEMSZ": int(self.context[ctx.C_SHARED_SIZE]), "SR_SWINHI": SHARED_WINDOW, "SR_LWINHI": LOCAL_WINDOW,
-            "SR_CgaSize": 1, "SR_NSMID": self.gpu.sm.count, "SR_VIRTUALSMCNT": self.gpu.sm.count, "SR_CTA_SIZE": launch.threads,
+            "SR_NWARPID": warps, "SR_SMEMSZ": int(self.context[ctx.C_SHARED_SIZE]), "SR_SWINHI": SHARED_WINDOW,
+            "SR_LWINHI": LOCAL_WINDOW, "SR_CgaSize": 1, "SR_NSMID": self.gpu.sm.count,
+            "SR_VIRTUALSMCNT": self.gpu.sm.count, "SR_CTA_SIZE": launch.threads,
         }  # fmt: skip
         for k, axis in enumerate("XYZ"):
             fixed[f"SR_NTID.{axis}"] = launch.block[k]

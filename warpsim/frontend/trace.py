@@ -9,8 +9,8 @@ the consumer advances `*_head`, the executor `*_tail`.
 
 Header word: bits 0-7 line words that follow, 8-15 tag wavefronts, 16-31 data wavefronts, 32-37 active lanes (0: the
 instruction was off in all lanes and makes no request), 40-47 sectors, 48-63 the operation index within its block.
-Line word: bits 0-3 sectors touched, 4-7 sectors wholly covered (stores), 8-12 operations − 1 at L2 (atomics and reductions), 16-63
-line number (address // 128).
+Line word: bits 0-3 sectors touched, 4-7 sectors wholly covered (stores), 8-12 operations − 1 at L2 (atomics and
+reductions), 16-63 line number (address // 128).
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 __all__ = [
     "ASYNC_COPY", "ATOMIC", "BARRIER", "DEPBAR", "EXIT", "FIXED", "ISSUE", "LDGDEPBAR", "LOAD", "LOCAL_LOAD",
-    "LOCAL_STORE", "OPERATION", "REDUCTION", "SHARED_ATOMIC", "SHARED_LOAD", "SHARED_STORE", "STORE", "Rings", "WarpSource",
+    "LOCAL_STORE", "OPERATION", "REDUCTION", "SHARED_ATOMIC", "SHARED_LOAD", "SHARED_STORE", "STORE", "Rings",
+    "WarpSource",
 ]  # fmt: skip
 
 ISSUE = 0  # a plain instruction that must first wait for a scoreboard, or the end of a block
@@ -56,10 +57,8 @@ OPERATION = np.dtype(
         ("latency", np.uint16),  # FIXED
         ("gap_instructions", np.uint16),  # plain instructions before this one, since the last operation
         ("gap_stall", np.uint16),  # the sum of their stall cycles
-        (
-            "gap_int",
-            np.uint16,
-        ),  # of them and an ISSUE or FIXED operation itself, how many go to the half-rate integer pipe
+        # Of them and an ISSUE or FIXED operation itself, how many go to each pipe; `int` is the half-rate integer pipe.
+        ("gap_int", np.uint16),
         ("gap_fp64", np.uint16),
         ("gap_xu", np.uint16),
         ("gap_fma", np.uint16),  # FP32/IMAD pipe
