@@ -290,3 +290,24 @@ def test_bad_launches_and_windows() -> None:
         run([operation(ISSUE)], [])
     with pytest.raises(InputError, match="at most 64 warps"):
         run([DONE], [], ctas=2000, warps=32, ctas_per_sm=3)
+
+
+def test_a_sample_of_a_large_grid_gives_the_whole() -> None:
+    gpu = changed(sm={"count": 4}, l2={"slices": 6, "sets": 8, "dirty_ways": 4}, dram={"channels": 6, "bandwidth_gbs": 6 * 51.2, "latency_tail": 0.0})
+
+    def source() -> Stream:
+        def trace(cta: int, warp: int) -> list[tuple[int, list[int]]]:
+            line = LINE + 4 * cta + warp
+            return [(0, request([line]) + request([line + 2 * LINE]))]
+
+        return Stream([[operation(LOAD, write_barrier=0), operation(STORE, wait_mask=1), DONE]], trace, 3000, 4)
+
+    whole = simulate_launch(source(), gpu, ctas_per_sm=8)
+    part = simulate_launch(source(), gpu, ctas_per_sm=8, sample=True)
+    assert (whole.ctas_run, whole.half_width) == (3000, 0)
+    assert part.ctas_run < 1500
+    assert part.ctas == 3000
+    assert part.ns == pytest.approx(whole.ns, rel=0.01)
+    assert 0 < part.half_width < 0.02
+    for name in ("l2_read_sectors", "l2_write_sectors", "l1_load_miss_sectors", "dram_read_sectors", "dram_write_sectors"):
+        assert part.counters[name] == pytest.approx(whole.counters[name], rel=0.02)

@@ -15,7 +15,7 @@ Keyword arguments of `simulate_launch`:
     caches           "cold" | "flushed" (other data, partly dirty) | "warm" (`warm_up` is run first on the same caches)
     warm_up          a second source of the same launch, for "warm"
     clock_mhz        SM clock instead of the profile's
-    limit            CTAs to run at most; the rest is extrapolated from the steady rate (None: run all)
+    sample           stop at a steady state and extrapolate the rest; runs on where none is reached
     window           cycles between wake-ups (default: the longest allowed, at most 120)
 
 `MachineResult` has times, counters by level, counters by instruction index and a time series.
@@ -46,6 +46,7 @@ __all__ = ["Machine", "MachineResult", "simulate_launch"]
 
 WINDOW = 120
 MERGES = 2048  # merge records of an SM
+_STUDENT = 2.4  # over 1 - 1/n: 95 % quantile of Student's t for n batches, 3.2 for 4, 2.7 for 8
 
 NAMES = (
     "sms rows warps ctas_per_sm schedulers barrier_latency line_limit store_limit queue hit_latency return_latency "
@@ -78,7 +79,7 @@ class MachineResult:
 
     cycles: float
     ns: float
-    machine_cycles: int  # from the first CTA to the last event, without the fixed time
+    machine_cycles: int  # simulated, from the first CTA to the last event, without the fixed time
     ctas: int
     ctas_run: int
     half_width: float  # 95 % of the extrapolated time, relative; 0 when all CTAs ran
@@ -253,17 +254,17 @@ class Machine:
 
     # -- a launch ---------------------------------------------------------------------------------------------------
 
-    def run(self, source: WarpSource, *, ctas_per_sm: int, carveout_kib: int = 8, limit: int | None = None) -> MachineResult:
+    def run(self, source: WarpSource, *, ctas_per_sm: int, carveout_kib: int = 8, sample: bool = False) -> MachineResult:
         """Run a launch on the machine as the last one left its L2."""
         per_sm = min(ctas_per_sm, -(-source.ctas // self.gpu.sm.count))
         source.open(self.gpu.sm.count * per_sm)
-        return _Launch(self, source, per_sm, carveout_kib, limit).run()
+        return _Launch(self, source, per_sm, carveout_kib, sample).run()
 
 
 class _Launch:
     """One launch: its SimPy environment, processes and events."""
 
-    def __init__(self, machine: Machine, source: WarpSource, ctas_per_sm: int, carveout_kib: int, limit: int | None) -> None:
+    def __init__(self, machine: Machine, source: WarpSource, ctas_per_sm: int, carveout_kib: int, sample: bool) -> None:
         gpu = machine.gpu
         if source.warps_per_cta * ctas_per_sm > gpu.sm.max_warps:
             raise InputError(f"{ctas_per_sm} CTAs of {source.warps_per_cta} warps an SM: at most {gpu.sm.max_warps} warps")
@@ -275,7 +276,12 @@ class _Launch:
         self.env = simpy.Environment()
         self.sms = gpu.sm.count
         slots = self.sms * ctas_per_sm
-        self.wanted = source.ctas if limit is None else min(source.ctas, limit)
+        self.wanted = source.ctas
+        self.batch = 2 * slots if sample and source.ctas >= 24 * slots else 0  # CTAs between two looks at the rate
+        self.marks: list[tuple[int, int, dict[str, Any]]] = []
+        self.skipped = 0
+        self.half_width = 0.0
+        self.taken = 0  # batches that the extrapolation rests on
         self.dispatcher = launch.Dispatcher(
             self.wanted, slots, self.sms, _ticks(gpu.launch.dispatch_cycles), gpu.launch.slot_turnaround
         )
@@ -380,38 +386,85 @@ class _Launch:
                     int(t["dram_written"]),
                 )
             )  # fmt: skip
+            if self.batch and self.retired >= self.batch * (1 + len(self.marks)):
+                self._look()
             if self.retired == self.wanted and t["busy"] == 0:
                 self.finished.succeed()
                 return
 
+    # -- steady state -----------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Note time and counters; stop launching when the last batches of CTAs took the same time and traffic.
+
+        The first batches, in which caches fill, and all that comes after the stop stay as simulated: only the CTAs
+        between are extrapolated. A kernel that writes is not steady before its write-backs are.
+        """
+        self.marks.append((self.last_retirement, self.retired, self._counters()))
+        left = self.source.ctas - self.dispatcher.next_cta
+        if len(self.marks) < 8 or left < 2 * self.batch:
+            return
+        count = max(4, len(self.marks) // 2)
+        last = self.marks[-count - 1 :]
+        ctas = np.diff([mark[1] for mark in last])
+
+        def per_cta(name: str) -> NDArray[np.float64]:
+            values: NDArray[np.float64] = np.diff([float(mark[2][name]) for mark in last]) / ctas
+            return values
+
+        pace = np.diff([mark[0] for mark in last]) / ctas
+        written = per_cta("dram_write_sectors")
+        begun = written.min() > 0 or per_cta("l2_write_sectors").max() == 0
+        half_width = float(_STUDENT / (1 - 1 / count) * pace.std(ddof=1) / count**0.5 / pace.mean())
+        halves = abs(pace[: count // 2].mean() / pace[count // 2 :].mean() - 1)
+        steady = written[: count // 2].mean() - written[count // 2 :].mean()
+        if half_width > 0.012 or halves > 0.012 or not begun or abs(steady) > 0.03 * max(float(written.mean()), 1e-9):
+            return
+        self.taken = count
+        self.skipped = left
+        self.dispatcher.ctas = self.wanted = self.dispatcher.next_cta
+        self.batch = 0
+        self.half_width = half_width
+
     # -- result -----------------------------------------------------------------------------------------------------
+
+    def _counters(self) -> dict[str, Any]:
+        """All that adds up over CTAs: by name, and under "statistics" by instruction."""
+        t, s = self.totals, self.sm_array.sms
+        return {
+            "l1_load_hit_sectors": s["load_hits"].sum(), "l1_load_miss_sectors": s["load_misses"].sum(),
+            "l1_load_tag_wavefronts": s["load_wavefronts"].sum(), "data_wavefronts": s["data_busy"].sum(),
+            "l2_requests": s["requests"].sum(), "l2_read_sectors": s["read_sectors"].sum(),
+            "l2_write_sectors": s["write_sectors"].sum(), "l2_sectors": t["l2_sectors"], "l2_hit_sectors": t["l2_hits"],
+            "l2_miss_sectors": t["l2_misses"], "dram_read_sectors": t["dram_read"], "dram_write_sectors": t["dram_written"],
+            "dram_fill_sectors": t["fills"], "dram_activations": t["activations"], "stall_cycles": s["stall_cycles"].sum(),
+            "blocked_cycles": s["blocked_cycles"].sum(), "warp_cycles": s["warp_cycles"].sum(),
+            "statistics": self.sm_array.statistics.copy(),
+        }  # fmt: skip
+
+    def _extrapolate(self, counters: dict[str, Any]) -> float:
+        """Add what the skipped CTAs would have counted; returns the cycles that they would have taken."""
+        (first, before, old), (last, after, new) = self.marks[-self.taken - 1], self.marks[-1]
+        share = self.skipped / (after - before)
+        for name, value in counters.items():
+            if name == "statistics":
+                for column in value.dtype.names:
+                    value[column] += np.round((new[name][column] - old[name][column]) * share).astype(np.int64)
+            else:
+                counters[name] = value + round(float(new[name] - old[name]) * share)
+        return (last - first) * share
 
     def _result(self) -> MachineResult:
         t, p, gpu = self.totals, self.p, self.machine.gpu
         s = self.sm_array.sms
-        channels, statistics = self.channels.channels, self.sm_array.statistics
+        channels = self.channels.channels
         cycles = max(int(s["last"].max()), self.last_retirement)
         clock = self.machine.clock_mhz / 1000
-        ns = cycles / clock + gpu.launch.fixed_ns
-        counters = {
-            "l1_load_hit_sectors": int(s["load_hits"].sum()),
-            "l1_load_miss_sectors": int(s["load_misses"].sum()),
-            "l1_load_tag_wavefronts": int(s["load_wavefronts"].sum()),
-            "data_wavefronts": int(s["data_busy"].sum()),
-            "l2_requests": int(s["requests"].sum()),
-            "l2_read_sectors": int(s["read_sectors"].sum()),
-            "l2_write_sectors": int(s["write_sectors"].sum()),
-            "l2_sectors": int(t["l2_sectors"]),
-            "l2_hit_sectors": int(t["l2_hits"]),
-            "l2_miss_sectors": int(t["l2_misses"]),
-            "dram_read_sectors": int(t["dram_read"]),
-            "dram_write_sectors": int(t["dram_written"]),
-            "dram_fill_sectors": int(t["fills"]),
-            "dram_activations": int(t["activations"]),
-            "warps_active_pct": 100 * float(s["warp_cycles"].sum()) / (max(cycles, 1) * self.sms * gpu.sm.max_warps),
-            "stall_cycles": int(s["stall_cycles"].sum()),
-            "blocked_cycles": int(s["blocked_cycles"].sum()),
-        }
+        counters = self._counters()
+        whole = cycles + (self._extrapolate(counters) if self.skipped else 0.0)
+        statistics = counters.pop("statistics")
+        ns = whole / clock + gpu.launch.fixed_ns
+        counters["warps_active_pct"] = 100 * float(counters.pop("warp_cycles")) / (max(whole, 1) * self.sms * gpu.sm.max_warps)
         span = max(cycles, 1)
         busy = {
             "issue": float(s["issued"].sum()) / (span * self.sms * gpu.sm.schedulers),
@@ -431,7 +484,7 @@ class _Launch:
             "stall_cycles": statistics["stalls"].copy(),
         }  # fmt: skip
         return MachineResult(
-            cycles=ns * clock, ns=ns, machine_cycles=cycles, ctas=self.source.ctas, ctas_run=self.retired, half_width=0.0,
+            cycles=ns * clock, ns=ns, machine_cycles=cycles, ctas=self.source.ctas, ctas_run=self.retired, half_width=self.half_width * (whole - cycles) / max(whole, 1),
             counters={k: float(v) for k, v in counters.items()}, by_instruction=by_instruction, busy=busy,
             series=self._series(), spans=np.concatenate([np.empty((0, 4), np.int64), *self.spans]), windows=self.windows, refills=self.refills,
         )  # fmt: skip
@@ -456,7 +509,7 @@ class _Launch:
 
 def simulate_launch(
     source: WarpSource, gpu: Gpu, *, ctas_per_sm: int, carveout_kib: int = 8, caches: str = "cold",
-    warm_up: WarpSource | None = None, clock_mhz: float | None = None, limit: int | None = None, window: int | None = None,
+    warm_up: WarpSource | None = None, clock_mhz: float | None = None, sample: bool = False, window: int | None = None,
 ) -> MachineResult:  # fmt: skip
     """Time a launch; see the top of this module."""
     machine = Machine(gpu, clock_mhz=clock_mhz, window=window)
@@ -465,7 +518,7 @@ def simulate_launch(
     elif caches == "warm":
         if warm_up is None:
             raise InputError('caches = "warm" needs a source to warm them with')
-        machine.run(warm_up, ctas_per_sm=ctas_per_sm, carveout_kib=carveout_kib, limit=limit)
+        machine.run(warm_up, ctas_per_sm=ctas_per_sm, carveout_kib=carveout_kib, sample=sample)
     elif caches != "cold":
         raise InputError(f'caches = {caches!r}: "cold", "flushed" or "warm"')
-    return machine.run(source, ctas_per_sm=ctas_per_sm, carveout_kib=carveout_kib, limit=limit)
+    return machine.run(source, ctas_per_sm=ctas_per_sm, carveout_kib=carveout_kib, sample=sample)
