@@ -191,6 +191,7 @@ class Gpu:
 
     @property
     def clock_hz(self) -> float:
+        """The SM clock in Hz."""
         return self.sm.clock_mhz * 1e6
 
     def __hash__(self) -> int:
@@ -198,7 +199,8 @@ class Gpu:
 
 
 _COMPONENTS: dict[str, type] = {
-    "sm": SM, "l1": L1, "shared": Shared, "crossbar": Crossbar, "l2": L2, "dram": DRAM, "launch": Launch, "peaks": Peaks,
+    "sm": SM, "l1": L1, "shared": Shared, "crossbar": Crossbar, "l2": L2, "dram": DRAM, "launch": Launch,
+    "peaks": Peaks,
 }  # fmt: skip
 
 
@@ -358,7 +360,8 @@ def occupancy(gpu: Gpu, threads: int, registers: int, shared_bytes: int, *, carv
     ctas = limits[limiter]
     if ctas == 0:
         raise InputError(
-            f"no CTA fits on an SM of {gpu.name}: {threads} threads, {registers} registers, {shared_bytes} bytes shared ({limiter})"
+            f"no CTA fits on an SM of {gpu.name}: {threads} threads, {registers} registers, "
+            f"{shared_bytes} bytes shared ({limiter})"
         )
     chosen = carveout_kib(gpu, ctas, shared_bytes) if carveout is None else carveout
     return Occupancy(ctas, limiter, ctas * warps, chosen)
