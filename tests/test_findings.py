@@ -70,6 +70,19 @@ def test_stores_to_one_sector_are_its_trips_to_l2() -> None:
     assert "same-sector-writes" not in rules(make(metrics=metrics, extra=extra))
 
 
+@pytest.mark.parametrize(
+    ("touched", "dram", "fires"), [(60e6, 3, True), (60e6, 1.1, False), (5e6, 3, False), (60e6, 6, False)]
+)
+def test_l2_thrashes_when_data_near_its_size_comes_from_dram_again(touched: float, dram: float, fires: bool) -> None:
+    metrics = {
+        "lts__t_sectors_srcunit_tex_op_read.sum": 4 * touched // 32,
+        "dram__sectors_read.sum": dram * touched // 32,
+    }
+    extra = {"useful_bytes": {"read": touched, "write": 0, "write_sectors": 0}}
+    found = make(metrics=metrics, extra=extra, gpu={"l2_bytes": 50e6})
+    assert ("l2-thrash" in rules(found)) is fires
+
+
 def test_dram_granularity_is_sectors_read_for_each_that_was_asked_for() -> None:
     metrics = {"dram__sectors_read.sum": 2000, "lts__t_sectors_srcunit_tex_op_read.sum": 1000}
     assert one(make(metrics=metrics), "dram-granularity")["value"] == 2.0

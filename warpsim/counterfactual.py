@@ -146,13 +146,19 @@ def _short_latency(gpu: Gpu) -> Gpu:
     )
 
 
+def _large_l2(gpu: Gpu) -> Gpu:
+    return dataclasses.replace(gpu, l2=dataclasses.replace(gpu.l2, sets=8 * gpu.l2.sets))
+
+
 MACHINES = {
+    "L2 of eight times its size": _large_l2,
     "DRAM giving single sectors": _exact_fetch,
     "CTAs dispatched at once": _quick_dispatch,
     "latency hidden as far as the model can": _short_latency,
 }
 
 _BY_RULE = {
+    "l2-thrash": "L2 of eight times its size",
     "dram-granularity": "DRAM giving single sectors",
     "dispatch-bound": "CTAs dispatched at once",
     "low-in-flight": "latency hidden as far as the model can",

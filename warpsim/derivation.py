@@ -47,6 +47,7 @@ def gpu_facts(gpu: Gpu) -> dict[str, Any]:
         "sms": gpu.sm.count,
         "max_warps": gpu.sm.max_warps,
         "clock_mhz": gpu.sm.clock_mhz,
+        "l2_bytes": gpu.l2.size_bytes,
         "dram_bandwidth": peaks.dram_gbs * 1e9,
         "dram_latency_ns": dram_latency_ns(gpu),
         "flops": {name: rate * 1e12 for name, rate in rates.items() if rate},
@@ -72,6 +73,7 @@ def derive(metrics: Numbers, extra: Numbers, launch: Numbers, gpu: Numbers, cloc
     useful = _useful(extra)
     traffic = _traffic(metrics)
     distinct = extra.get("useful_bytes", {}).get("write_sectors")
+    traffic["l2"]["capacity_bytes"] = gpu.get("l2_bytes")
     traffic["l2"]["distinct_write_bytes"] = None if distinct is None else distinct * SECTOR
     bandwidth = _bandwidth(traffic, useful, seconds, gpu)
     flops = _flops(metrics, extra)

@@ -205,6 +205,23 @@ def _same_sector(figures: Figures) -> Found:
     }
 
 
+def _l2_thrash(figures: Figures) -> Found:
+    l2, dram, useful = (figures.derived[key] for key in ("l2", "dram", "useful"))
+    capacity, need = l2.get("capacity_bytes"), useful["read_bytes"]
+    if not capacity or not need or not dram["read_bytes"] or not capacity / 4 < useful["bytes"] < 4 * capacity:
+        return
+    if l2["read_bytes"] < 1.5 * need or dram["read_bytes"] > 1.05 * l2["read_bytes"]:  # once, or not asked for
+        return
+    yield {
+        "value": dram["read_bytes"] / need,
+        "where": "kernel",
+        "message": f"L2 thrash: {_bytes(useful['bytes'])} are touched and L2 has {_bytes(capacity)}; what is read again "
+        f"comes from DRAM {dram['read_bytes'] / need:.3g} times",
+        "advice": "work on pieces that stay in L2, half of its size where both sides keep copies",
+        "gain": None,
+    }
+
+
 def _dram_granularity(figures: Figures) -> Found:
     read = figures.metrics.get("dram__sectors_read.sum", 0)
     asked = figures.metrics.get("lts__t_sectors_srcunit_tex_op_read.sum", 0)
@@ -358,6 +375,7 @@ _TABLE = (
     Rule("misaligned", "sectors a request beyond the ideal because the base is off", 0.5, "warning", _misaligned),
     Rule("bank-conflicts", "ways: shared wavefronts as a multiple of the ideal", 1.1, "warning", _bank_conflicts),
     Rule("partial-stores", "share of the stored sectors' bytes that is not written", 0.1, "warning", _partial_stores),
+    Rule("l2-thrash", "times that a byte read again comes from DRAM, near L2's capacity", 1.25, "warning", _l2_thrash),
     Rule("dram-granularity", "DRAM sectors read for each that SMs read from L2", 1.3, "warning", _dram_granularity),
     Rule("same-sector-writes", "times that a written sector goes to L2", 1.5, "advice", _same_sector),
     Rule("local-memory", "bytes moved for spills and local arrays", 0.0, "warning", _local_memory),

@@ -206,7 +206,7 @@ def build_result(
     """A Result from raw counters.
 
     `gpu`: what `warpsim.derivation.gpu_facts` makes of a profile: ``name``, ``title``, ``checked``, ``assumed``
-    (names of figures without a source), ``sms``, ``max_warps`` an SM, ``clock_mhz``, ``dram_bandwidth``
+    (names of figures without a source), ``sms``, ``max_warps`` an SM, ``l2_bytes``, ``clock_mhz``, ``dram_bandwidth``
     (peak, bytes/s), ``dram_latency_ns`` (unloaded),
     ``flops`` {"fp32": FLOP/s, "fp64", "fp16", "fp16_tensor", "tf32_tensor"}.
 

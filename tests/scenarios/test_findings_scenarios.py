@@ -1,10 +1,12 @@
 """For each rule a shipped scenario that triggers it and one that does not; each fix makes a second run faster."""
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from warpsim.counterfactual import if_machine
 from warpsim.findings import RULES
 from warpsim.result import Result
 from warpsim.scenario import load
@@ -71,8 +73,53 @@ def test_the_fix_is_faster(before: Run, after: Run) -> None:
     assert result(after).time_ns < result(before).time_ns
 
 
+PASSES = """
+schema = 1
+source = '''
+extern "C" __global__ void passes(const float4* in, float* out, int n, int passes) {
+  float sum = 0;
+  for (int p = 0; p < passes; ++p)
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
+      float4 v = __ldcg(in + i);
+      sum += v.x + v.y + v.z + v.w;
+    }
+  out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}'''
+entry = "passes"
+[params]
+n = 1048576
+[launch]
+grid = [1056]
+block = [256]
+[[arg]]
+name = "in"
+buffer = "float4"
+count = "n"
+[[arg]]
+name = "out"
+buffer = "float"
+count = "1056*256"
+[[arg]]
+name = "n"
+value = "n"
+[[arg]]
+name = "passes"
+value = 3
+"""
+
+
+def test_l2_thrashes_beyond_its_size_and_a_larger_one_would_help(tmp_path: Path) -> None:
+    file = tmp_path / "passes.toml"
+    file.write_text(PASSES, encoding="utf-8")
+    scenario = load(file)
+    assert "l2-thrash" not in {f["rule"] for f in simulate(scenario, timeline=False).findings}
+    large = simulate(scenario, params={"n": 4 << 20}, timeline=False)
+    assert "l2-thrash" in {f["rule"] for f in large.findings}
+    assert if_machine(scenario, large, "L2 of eight times its size").speedup > 1.2
+
+
 def test_every_rule_has_its_scenarios() -> None:
-    assert set(RULES) - set(CASES) == {"dispatch-bound"}
+    assert set(RULES) - set(CASES) == {"dispatch-bound", "l2-thrash"}
 
 
 def test_short_ctas_are_bound_by_their_dispatch() -> None:
