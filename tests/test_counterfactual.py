@@ -101,7 +101,7 @@ def test_no_other_machine_is_slower(change: str) -> None:
 
 
 def test_an_unknown_machine_is_an_error() -> None:
-    with pytest.raises(InputError, match="'magic' given, allowed: DRAM giving single sectors"):
+    with pytest.raises(InputError, match="'magic' given, allowed: L2 of eight times its size, DRAM"):
         if_machine(load("copy"), run("copy", n=4096), "magic")
 
 

@@ -215,8 +215,8 @@ def _l2_thrash(figures: Figures) -> Found:
     yield {
         "value": dram["read_bytes"] / need,
         "where": "kernel",
-        "message": f"L2 thrash: {_bytes(useful['bytes'])} are touched and L2 has {_bytes(capacity)}; what is read again "
-        f"comes from DRAM {dram['read_bytes'] / need:.3g} times",
+        "message": f"L2 thrash: {_bytes(useful['bytes'])} are touched and L2 has {_bytes(capacity)}; what is read "
+        f"again comes from DRAM {dram['read_bytes'] / need:.3g} times",
         "advice": "work on pieces that stay in L2, half of its size where both sides keep copies",
         "gain": None,
     }
