@@ -27,6 +27,7 @@ from warpsim.errors import KernelError
 from warpsim.frontend import blocks
 from warpsim.frontend import context as ctx
 from warpsim.frontend import divergence as dv
+from warpsim.frontend.code import build
 from warpsim.frontend.faults import explain
 from warpsim.frontend.lanes import SPECIAL
 from warpsim.frontend.memory import ACCESSES
@@ -285,7 +286,7 @@ class Executor:
         self.ctas = launch.ctas
         self.warps_per_cta = (threads + 31) // 32
         self.instructions = len(program.instructions)
-        self.code = blocks.build(program)
+        self.code = build(program)
         self.operations = self.code.operations
         self.block_first, self.block_count = self.code.block_first, self.code.block_count
         entry = compile_native(partial(str, self.code.ir), program.key, "run_warp")

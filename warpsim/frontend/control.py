@@ -1,0 +1,286 @@
+"""Control flow as LLVM IR: branches, convergence barriers, CTA barriers, exits."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from warpsim.errors import UnsupportedError
+from warpsim.frontend import context as ctx
+from warpsim.frontend import divergence as dv
+from warpsim.frontend.blocks import ARRIVED, WAIT, target_of
+from warpsim.frontend.emitter import Value
+from warpsim.frontend.frame import I32, I64, MASK, POINTER, V64, Frame
+from warpsim.frontend.program import Instruction
+
+__all__ = ["CONTROL", "Control"]
+
+
+class Control(Frame):
+    """Rules of the instructions that choose what runs next; most end their block."""
+
+    def call_diverge(self, kind: int, argument: int, mask: ir.Value, back: ir.BasicBlock | None = None) -> None:
+        """Let `divergence.diverge` choose the split to run next, or go on at `back` where it is given."""
+        b = self.b
+        self.save()
+        typ = ir.FunctionType(I64, [I64, I64, I64, I64, I32, POINTER])
+        callee = b.inttoptr(self.word(ctx.C_DIVERGE), typ.as_pointer())
+        wrong = b.call(callee, [self.function.args[0], self.row, I64(kind), I64(argument), mask, self.addresses])
+        reload = self.function.append_basic_block("reload")
+        b.cbranch(b.icmp_signed("!=", wrong, I64(0)), self.error, reload)
+        b.position_at_end(reload)
+        if back is not None:
+            b.branch(back)
+            return
+        b.store(self.field(dv.PC), self.pc)
+        b.store(self.field(dv.ACTIVE), self.active)
+        b.branch(self.dispatch)
+
+    def split(self, taken: ir.Value, target: ir.BasicBlock, target_number: int, otherwise: int | None) -> None:
+        """Branch: all, none or some of the active lanes go to `target`, the others to instruction `otherwise`."""
+        b = self.b
+        active = b.load(self.active, typ=I32)
+        if otherwise is None:
+            b.branch(target)
+            return
+        some = self.function.append_basic_block("some")
+        part = self.function.append_basic_block("part")
+        fall = self.code[int(self.leaders[otherwise])]
+        b.cbranch(b.icmp_unsigned("==", taken, I32(0)), fall, some)
+        b.position_at_end(some)
+        b.cbranch(b.icmp_unsigned("==", taken, active), target, part)
+        b.position_at_end(part)
+        depth = self.field(dv.DEPTH)
+        at = b.add(I64(dv.STACK), b.shl(b.zext(depth, I64), I64(1)))
+        b.store(I32(target_number), self.place(at), align=4)
+        b.store(taken, self.place(b.add(at, I64(1))), align=4)
+        b.store(b.add(depth, I32(1)), self.place(dv.DEPTH), align=4)
+        b.store(b.and_(active, b.not_(taken)), self.active)
+        b.branch(fall)
+
+    def _bra(self, i: Instruction) -> None:
+        b, e = self.b, self.e
+        target = int(self.leaders[target_of(i, self.program)])
+        if "DIV" in i.modifiers or "CONV" in i.modifiers:
+            # Taken where the active lanes are not those of the register.
+            o = next(o for o in i.operands if o.kind == "ureg")
+            assert o.index is not None
+            want = b.extract_element(e.read_uniform(o.index).bits, I32(0))
+            mask = self.condition(i)
+            differs = b.icmp_unsigned("!=", b.load(self.active, typ=I32), want)
+            if "CONV" in i.modifiers:
+                differs = b.not_(differs)
+            taken = b.select(differs, mask, I32(0))
+            always = False
+        else:
+            taken = self.condition(i)
+            always = i.guard is None and not any(o.kind in ("pred", "upred") for o in i.operands)
+        e.flush()
+        self.split(taken, self.code[target], target, None if always else i.index + 1)
+
+    def _call(self, i: Instruction) -> None:
+        if not any(o.kind in ("label", "function") for o in i.operands):
+            raise UnsupportedError(
+                f"indirect call not supported: {i.text} (instruction {i.index}, source line {i.line})"
+            )
+        self._bra(i)
+
+    def _indirect(self, i: Instruction) -> None:
+        """RET and BRX: each lane's target is a register's value plus a constant."""
+        b, e = self.b, self.e
+        taken = self.condition(i)
+        register = next((o for o in i.operands if o.kind in ("reg", "addr") and o.index is not None), None)
+        if register is None:
+            raise UnsupportedError(f"branch without a register: {i.text} (instruction {i.index}, source line {i.line})")
+        assert register.index is not None
+        value = e.read(register.index)
+        if value.unknown is not None:
+            self.check_known(b.and_(b.bitcast(taken, MASK), value.unknown), i, ctx.UNKNOWN_BRANCH)
+        offset = 0
+        if i.opcode == "RET":
+            name = next((o for o in i.operands if o.kind in ("label", "function")), None)
+            if name is not None:
+                offset = 16 * (name.value if name.kind == "label" else self.program.functions.get(name.name, 0))
+            lanes = b.zext(value.bits, V64)
+        else:
+            offset = 16 * (i.index + 1) + register.value
+            offset += sum(_signed(o.value) for o in i.operands if o.kind == "imm")
+            lanes = b.sext(value.bits, V64)
+        lanes = b.add(lanes, e.splat(I64(offset), 32))
+        b.store(lanes, self.addresses, align=64)
+        e.flush()
+        if i.guard is not None:
+            some = self.function.append_basic_block("jumps")
+            fall = self.code[int(self.leaders[i.index + 1])]
+            b.cbranch(b.icmp_unsigned("==", taken, I32(0)), fall, some)
+            b.position_at_end(some)
+            stay = b.and_(b.load(self.active, typ=I32), b.not_(taken))
+            both = self.function.append_basic_block("both")
+            jump = self.function.append_basic_block("jump")
+            b.cbranch(b.icmp_unsigned("==", stay, I32(0)), jump, both)
+            b.position_at_end(both)
+            depth = self.field(dv.DEPTH)
+            at = b.add(I64(dv.STACK), b.shl(b.zext(depth, I64), I64(1)))
+            b.store(I32(int(self.leaders[i.index + 1])), self.place(at), align=4)
+            b.store(stay, self.place(b.add(at, I64(1))), align=4)
+            b.store(b.add(depth, I32(1)), self.place(dv.DEPTH), align=4)
+            b.branch(jump)
+            b.position_at_end(jump)
+        self.call_diverge(dv.JUMP, i.index, taken)
+
+    def _exit(self, i: Instruction) -> None:
+        b, e = self.b, self.e
+        leaving = self.condition(i)
+        e.flush()
+        b.store(b.or_(b.load(self.exited, typ=I32), leaving), self.exited)
+        left = b.and_(b.load(self.active, typ=I32), b.not_(leaving))
+        b.store(left, self.active)
+        over = self.function.append_basic_block("over")
+        if i.guard is not None:
+            b.cbranch(b.icmp_unsigned("!=", left, I32(0)), self.code[int(self.leaders[i.index + 1])], over)
+        else:
+            b.branch(over)
+        b.position_at_end(over)
+        self.call_diverge(dv.NEXT, 0, I32(0))
+
+    def _bssy(self, i: Instruction) -> None:
+        o = next(o for o in i.operands if o.kind == "barrier")
+        assert o.index is not None
+        self.b.store(self.e.lane_word(self.e.guard_mask(i)), self.place(dv.BARRIERS + o.index), align=4)
+
+    def _bsync(self, i: Instruction) -> None:
+        b, e = self.b, self.e
+        o = next(o for o in i.operands if o.kind == "barrier")
+        assert o.index is not None
+        following = int(self.leaders[i.index + 1])
+        mask = self.condition(i)
+        e.flush()
+        active = b.load(self.active, typ=I32)
+        whole = b.and_(self.field(dv.BARRIERS + o.index), b.not_(b.load(self.exited, typ=I32)))
+        here = b.icmp_unsigned("==", whole, active)
+        if i.guard is not None:
+            here = b.or_(here, b.icmp_unsigned("==", mask, I32(0)))
+        wait = self.function.append_basic_block("wait")
+        b.cbranch(here, self.code[following], wait)
+        b.position_at_end(wait)
+        self.call_diverge(dv.ARRIVE, following << 4 | o.index, active)
+
+    def _break(self, i: Instruction) -> None:
+        b = self.b
+        o = next(o for o in i.operands if o.kind == "barrier")
+        assert o.index is not None
+        mask = self.condition(i)
+        self.e.flush()
+        some = self.function.append_basic_block("break")
+        after = self.function.append_basic_block("after")
+        b.cbranch(b.icmp_unsigned("==", mask, I32(0)), after, some)
+        b.position_at_end(some)
+        self.call_diverge(dv.RELEASE, o.index, mask, after)
+        b.position_at_end(after)
+
+    def _warpsync(self, i: Instruction) -> None:
+        b, e = self.b, self.e
+        following = int(self.leaders[i.index + 1])
+        if "ALL" in i.modifiers:
+            need: ir.Value = I32(0xFFFFFFFF)
+        else:
+            o = next((o for o in i.operands if o.kind in ("reg", "ureg", "imm", "const")), None)
+            if o is None:
+                raise UnsupportedError(
+                    f"instruction not supported: {i.text} (instruction {i.index}, source line {i.line})"
+                )
+            need = I32(o.value) if o.kind == "imm" else self.uniform(e.widen(e.source(o)), i)
+        if {"COLLECTIVE"} & set(i.modifiers):
+            raise UnsupportedError(f"instruction not supported: {i.text} (instruction {i.index}, source line {i.line})")
+        e.flush()
+        active = b.load(self.active, typ=I32)
+        whole = b.and_(need, b.not_(b.load(self.exited, typ=I32)))
+        wait = self.function.append_basic_block("wait")
+        b.cbranch(b.icmp_unsigned("==", whole, active), self.code[following], wait)
+        b.position_at_end(wait)
+        b.store(b.zext(need, I64), self.addresses, align=8)
+        self.call_diverge(dv.WARP, following, active)
+
+    def _bar(self, i: Instruction) -> None:
+        b, e = self.b, self.e
+        following = int(self.leaders[i.index + 1])
+        mask = self.condition(Instruction(**{**{s: getattr(i, s) for s in i.__slots__}, "operands": ()}))
+        numbers = [o for o in i.operands if o.kind in ("imm", "reg", "ureg", "const")]
+        values = [I32(o.value) if o.kind == "imm" else self.uniform(e.widen(e.source(o)), i) for o in numbers]
+        vote: ir.Value = I32(0)
+        if "RED" in i.modifiers:
+            o = next(o for o in i.operands if o.kind == "pred")
+            p = e.predicate(o)
+            if p.unknown is not None:
+                self.check_known(b.and_(p.unknown, e.active), i, ctx.UNKNOWN_BRANCH)
+            vote = e.lane_word(b.and_(p.bits, e.active))
+            mode = dv.VOTE_COUNT if "POPC" in i.modifiers else (dv.VOTE_AND if "AND" in i.modifiers else dv.VOTE_OR)
+        else:
+            mode = dv.VOTE_NONE
+        e.flush()
+        if i.guard is not None:
+            some = self.function.append_basic_block("bar")
+            b.cbranch(b.icmp_unsigned("==", mask, I32(0)), self.code[following], some)
+            b.position_at_end(some)
+        whole = b.not_(b.load(self.exited, typ=I32))
+        strays = b.and_(whole, b.not_(mask))
+        self.check(b.icmp_unsigned("!=", strays, I32(0)), ctx.DIVERGENT_BARRIER, i, strays)
+        b.store(values[0] if values else I32(0), self.place(dv.BAR_ID), align=4)
+        b.store(values[1] if len(values) > 1 else I32(0), self.place(dv.BAR_THREADS), align=4)
+        b.store(vote, self.place(dv.BAR_VOTE), align=4)
+        b.store(I32(mode), self.place(dv.BAR_MODE), align=4)
+        b.store(I32(following), self.pc)
+        self.save()
+        b.ret(I64(ARRIVED if "ARV" in i.modifiers else WAIT))
+
+    def _b2r(self, i: Instruction) -> None:
+        """B2R.RESULT: what the last BAR.RED of the CTA found, popcount in a register or and/or in a predicate."""
+        b, e = self.b, self.e
+        if "RESULT" not in i.modifiers:
+            raise UnsupportedError(f"instruction not supported: {i.text} (instruction {i.index}, source line {i.line})")
+        votes = b.inttoptr(self.word(ctx.C_VOTES), POINTER)
+        slot = b.sdiv(self.row, self.word(ctx.C_WARPS))
+
+        def take(k: int) -> ir.Value:
+            at = b.gep(votes, [b.add(b.mul(slot, I64(4)), I64(k))], source_etype=I64)
+            return b.trunc(b.load(at, align=8, typ=I64), I32)
+
+        mask = e.guard_mask(i)
+        for o in i.operands:
+            if o.kind == "reg" and o.index is not None:
+                e.write(o.index, Value(e.splat(take(0), 32)), mask)
+            elif o.kind == "pred":
+                e.write_predicate(o, Value(e.splat(b.icmp_unsigned("!=", take(1), I32(0)), 32)), mask)
+
+    def _bmov(self, i: Instruction) -> None:
+        b, e = self.b, self.e
+        target, source = i.operands[0], i.operands[1]
+        if target.kind == "barrier" and target.index is not None:
+            value = I32(source.value) if source.kind == "imm" else self.uniform(e.widen(e.source(source)), i)
+            b.store(value, self.place(dv.BARRIERS + target.index), align=4)
+        elif source.kind == "barrier" and source.index is not None and target.index is not None:
+            e.write(target.index, Value(e.splat(self.field(dv.BARRIERS + source.index), 32)), e.guard_mask(i))
+            if "CLEAR" in i.modifiers:
+                b.store(I32(0), self.place(dv.BARRIERS + source.index), align=4)
+        else:
+            raise UnsupportedError(f"instruction not supported: {i.text} (instruction {i.index}, source line {i.line})")
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 32) if value >> 31 & 1 and value < 1 << 32 else value
+
+
+CONTROL = {
+    "BRA": Control._bra,
+    "JMP": Control._bra,
+    "CALL": Control._call,
+    "RET": Control._indirect,
+    "BRX": Control._indirect,
+    "EXIT": Control._exit,
+    "BSSY": Control._bssy,
+    "BSYNC": Control._bsync,
+    "BREAK": Control._break,
+    "WARPSYNC": Control._warpsync,
+    "BAR": Control._bar,
+    "B2R": Control._b2r,
+    "BMOV": Control._bmov,
+}
