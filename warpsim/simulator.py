@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from warpsim.derivation import gpu_facts
 from warpsim.frontend.context import S_REQUESTS
 from warpsim.frontend.counts import Counts, count
@@ -14,7 +16,7 @@ from warpsim.frontend.sass import load_program
 from warpsim.frontend.simt import Executor
 from warpsim.gpu import Gpu, Occupancy, load_gpu, occupancy
 from warpsim.machine.build import MachineResult, simulate_launch
-from warpsim.metrics import REQUIRED
+from warpsim.metrics import REQUIRED, global_sectors
 from warpsim.result import Result, build_result
 from warpsim.scenario import Scenario, load
 from warpsim.uncertainty import expected
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
     from warpsim.launch import Launch
 
 __all__ = ["simulate", "simulate_bound"]
+
+
+SAMPLED_WARPS = 200_000
+"""Warps of a launch above which the timed machine may stop at a steady state unless asked not to: some seconds of work."""
 
 
 def simulate(
@@ -97,7 +103,8 @@ def _time(
         for one in (executor, warm_up):
             if one is not None:
                 prepare(one)
-    return simulate_launch(
+    large = executor.ctas * executor.warps_per_cta > SAMPLED_WARPS
+    machine = simulate_launch(
         executor,
         profile,
         ctas_per_sm=fit.ctas_per_sm,
@@ -105,7 +112,11 @@ def _time(
         caches=state.caches,
         warm_up=warm_up,
         clock_mhz=state.clock_mhz,
+        sample=large if exact is None else not exact,
     )
+    if machine.ctas_run < executor.ctas:  # CTAs are launched in order: the others are executed and counted, not timed
+        executor.finish(np.empty(0, np.int64), machine.ctas_run)
+    return machine
 
 
 def _result(
@@ -121,7 +132,8 @@ def _result(
         "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_miss.sum": timed["l1_load_miss_sectors"],
         "lts__t_requests_srcunit_tex.sum": timed["l2_requests"],
         "lts__t_sectors_srcunit_tex_op_read.sum": timed["l2_read_sectors"],
-        "lts__t_sectors_srcunit_tex_op_write.sum": timed["l2_write_sectors"],
+        # The machine's written sectors hold those of reductions, which Nsight counts apart.
+        "lts__t_sectors_srcunit_tex_op_write.sum": max(0, timed["l2_write_sectors"] - metrics[global_sectors("red")]),
         "lts__t_sectors_srcunit_tex_lookup_hit.sum": timed["l2_hit_sectors"],
         "lts__t_sectors_srcunit_tex_lookup_miss.sum": timed["l2_miss_sectors"],
         "lts__t_sectors.sum": timed["l2_sectors"],
