@@ -29,7 +29,7 @@ __all__ = ["simulate", "simulate_bound"]
 
 
 SAMPLED_WARPS = 200_000
-"""Warps of a launch above which the timed machine may stop at a steady state unless asked not to: some seconds of work."""
+"""Warps of a launch above which the timed machine may stop at a steady state unless asked not to: seconds of work."""
 
 
 def simulate(
@@ -192,8 +192,17 @@ def _result(
         clock_mhz=launch.state.clock_mhz or profile.sm.clock_mhz,
         coverage={"ctas": machine.ctas_run, "of": machine.ctas},
         lines=counts.lines,
-        uncertainty=expected(profile.name, machine.busy, machine.ns),
+        uncertainty=_uncertainty(profile, machine),
     )
+
+
+def _uncertainty(profile: Gpu, machine: MachineResult) -> dict[str, Any]:
+    """The error to expect of the time; for a sampled run with the 95 % half-width of its extrapolation."""
+    table = expected(profile.name, machine.busy, machine.ns)
+    if machine.ctas_run < machine.ctas:
+        time = dict(table.get("gpu__time_duration.sum", {}))
+        table["gpu__time_duration.sum"] = {**time, "sampling": machine.half_width}
+    return table
 
 
 def _in_flight(machine: MachineResult) -> dict[str, float]:
