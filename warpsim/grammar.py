@@ -282,7 +282,9 @@ class _Printer:
                     yield from (pad + line for line in self.tile(s))
                 case Loop():
                     name = "ijk"[loops]
-                    if names(s.count):
+                    # Unrolled around something that diverges, loops lose points where lanes meet again, and accesses
+                    # that lanes make together in the source are then made one after the other.
+                    if names(s.count) or any(isinstance(inner, (If, Loop)) for inner in s.body):
                         yield f"{pad}#pragma unroll 1"
                     yield f"{pad}for (unsigned {name} = 0; {name} < {text(s.count, _COMPARED)}; {name}++) {{"
                     yield from self.lines(s.body, depth + 1, loops + 1)

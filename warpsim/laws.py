@@ -451,8 +451,8 @@ def levels_conserve_sectors(timed: Timed) -> None:
     _agree({"L1 sectors": loads}, {"L1 sectors": hit + miss}, "L1 hits + misses")
     read, written = m["lts__t_sectors_srcunit_tex_op_read.sum"], m["lts__t_sectors_srcunit_tex_op_write.sum"]
     _within(0, int(read), int(miss), "L2 read sectors", "at most L1's misses")
-    stores = m["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"]
-    _agree({"L2 written sectors": stores}, {"L2 written sectors": written}, "stores write through")
+    stores = int(m["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"])
+    _within(min(stores, 1), int(written), stores, "L2 written sectors", "stores write through, and may merge on the way")
 
 
 def takes_its_time(timed: Timed) -> None:
