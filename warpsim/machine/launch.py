@@ -1,4 +1,3 @@
-# NOTE TO E FROM THE LEAD (remove this line): read /work/acc/notes.md and /work/acc/table.txt (measured causes of the errors on untuned cases); then report soon.
 # mypy: disallow-untyped-defs=False, disallow-untyped-calls=False, disallow-untyped-decorators=False
 """CTA dispatch: one queue for the GPU, a CTA every `dispatch_cycles`, each slot refilled some time after it is free."""
 
