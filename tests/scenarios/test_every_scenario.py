@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tests.scenarios.checks import run
@@ -17,3 +20,9 @@ def test_scenario_runs_on_gpu(name: str, gpu: str) -> None:
     assert result.gpu == gpu
     assert result.time_ns > 0
     assert [m for m in REQUIRED if m not in result.metrics] == []
+
+
+def test_documentation_says_what_every_scenario_shows() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "shipped.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(\w+)`", text))
+    assert set(list_scenarios()) - named == set()
