@@ -23,6 +23,8 @@ MECHANISMS: dict[str, dict[str, float]] = {
     "CTA dispatch rate": {"launch.dispatch_cycles": 0.0},
     "CTA slot turnaround, warp start": {"launch.slot_turnaround": 0, "launch.warp_start": 0},
     "fixed time of a launch": {"launch.fixed_ns": 0.0},
+    "cold start of an SM": {"launch.cold_start": 0},
+    "stores that merge on their way out": {"l1.store_merge_lines": 0},
     "integer, double and special pipes": {
         "sm.int_cycles": 1.0, "sm.fma_cycles": 1.0, "sm.fp64_cycles": 1.0, "sm.xu_cycles": 1.0,
     },
@@ -31,7 +33,8 @@ MECHANISMS: dict[str, dict[str, float]] = {
     "data stage of misses and stores": {"l1.miss_wavefronts": 0, "l1.store_wavefronts": 0},
     "return port of an SM": {"crossbar.return_sector_cycles": 0.0},
     "request port of an SM": {"crossbar.request_cycles": 0.0, "crossbar.store_sector_cycles": 0.0},
-    "L2 slice occupancy": {"l2.sector_cycles": 0.0, "l2.request_cycles": 0.0},
+    "L2 slice occupancy": {"l2.sector_cycles": 0.0, "l2.request_cycles": 0.0, "l2.write_sector_cycles": 0.0},
+    "written sectors dearer than read ones": {"l2.write_sector_cycles": 0.5},
     "dearer partly written sectors": {"l2.partial_write_cycles": 0.0},
     "two partitions, near copies": {"l2.partitions": 1, "l2.near_copies": 0},
     "limit of dirty ways": {"l2.dirty_ways": 0},

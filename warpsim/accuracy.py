@@ -185,7 +185,7 @@ def table(rows: Sequence[Row]) -> dict[str, Any]:
         "L2 hit rate, 44 to 64 MB touched (points)": [r.points(L2) for r in between],
         "DRAM reads over 60 MB (%)": [100 * r.ratio(READS) - 100 for r in long if r.measured[READS] > HEAVY],
         "DRAM writes over 60 MB (%)": [100 * r.ratio(WRITES) - 100 for r in long if r.measured[WRITES] > HEAVY],
-        "time, bound by shared memory (%)": [r.time_error for r in long if r.shared_bound],
+        "time, bound by shared memory (%)": [r.time_error for r in good if r.ns >= LONG and r.shared_bound],
         "cycles, simple workloads (%)": [
             100 * r.ratio("sm__cycles_elapsed.max") - 100 for r in good if r.kind == "simple"
         ],
@@ -212,16 +212,19 @@ def _inside(rows: Sequence[Row]) -> float | None:
     return 100 * sum(known) / len(known) if known else None
 
 
-def lines(title: str, content: Mapping[str, Any]) -> Iterator[str]:
-    """A table as text."""
+def lines(title: str, content: Mapping[str, Any], *, detail: bool = True) -> Iterator[str]:
+    """A table as text; `detail` adds the kinds of kernel and the cases that stand out."""
     yield f"\n{title}: {content['cases']} cases, {len(content['unequal'])} with unequal counts"
     columns = ("cases", "mean", "median", "p90", "worst", "within_15", "bias")
     yield f"  {'absolute error':44s}" + "".join(f"{c:>10s}" for c in columns)
-    for name, s in [*content["figures"].items(), *((f"time, {k} (%)", v) for k, v in content["kinds"].items())]:
+    kinds = [(f"time, {k} (%)", v) for k, v in content["kinds"].items()] if detail else []
+    for name, s in [*content["figures"].items(), *kinds]:
         if s["cases"]:
             yield f"  {name:44s}{s['cases']:10d}" + "".join(f"{s[c]:10.2f}" for c in columns[1:])
     if content["inside"] is not None:
         yield f"  {content['inside']:.0f} % of the times lie in the interval stated with them"
+    if not detail:
+        return
     yield "  the worst:"
     for w in content["worst"]:
         busy = ", ".join(f"{k} {v:.0%}" for k, v in sorted(w["busy"].items(), key=lambda x: -x[1])[:3])
@@ -276,7 +279,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except WarpsimError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_status
-    sides = {"tuned": [r for r in rows if r.tuned], "untuned": [r for r in rows if not r.tuned]}
+    sides = {"all": rows, "tuned": [r for r in rows if r.tuned], "untuned": [r for r in rows if not r.tuned]}
     tables = {title: table(side) for title, side in sides.items() if side}
     if given.json:
         print(json.dumps({"model": fingerprint(), "gpu": given.gpu, **tables}, indent=1).replace("NaN", "null"))
@@ -286,7 +289,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(case_line(row))
     print(f"model {fingerprint()} against recordings of {given.gpu}, {len(rows)} cases")
     for title, content in tables.items():
-        print("\n".join(lines(title, content)))
+        print("\n".join(lines(title, content, detail=title != "all")))
     return 0
 
 
