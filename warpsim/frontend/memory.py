@@ -25,6 +25,9 @@ from warpsim.frontend.global_memory import access_global
 from warpsim.frontend.shared_memory import access_shared, bank_wavefronts
 
 
+LOCAL_LINES = (1 << 38) + (3 << 30)  # number of the first line of local memory: no buffer's, in its low 32 bits either
+
+
 @njit
 def access_local(context, row, number, a, active, data, unknown):
     """A local access: a thread's own bytes, interleaved by 4-byte words over the lanes, in lines of their own."""
@@ -57,7 +60,7 @@ def access_local(context, row, number, a, active, data, unknown):
                     unknown[k] |= np.uint32(1) << np.uint32(lane)
             else:
                 hidden[lane * (size >> 2) + word] = 1 if on(unknown[k], lane) else 0
-            line = (1 << 38) + row * (size >> 2) + word
+            line = LOCAL_LINES + row * (size >> 2) + word
             sector = 1 << (lane >> 3)
             found = np.int64(-1)
             for j in range(n_lines):
