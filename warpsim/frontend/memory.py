@@ -24,7 +24,6 @@ from warpsim.frontend.context import (  # isort: skip
 from warpsim.frontend.global_memory import access_global
 from warpsim.frontend.shared_memory import access_shared, bank_wavefronts
 
-
 LOCAL_LINES = (1 << 38) + (3 << 30)  # number of the first line of local memory: no buffer's, in its low 32 bits either
 
 
