@@ -74,4 +74,5 @@ def test_effective_bandwidth_is_bytes_read_and_written_over_time() -> None:
 def test_low_bandwidth_brings_advice() -> None:
     result = run("bandwidth", n=65536)
     assert result.derived["bandwidth"]["effective_share_of_peak"] < 0.5
-    assert any(finding["rule"] == "low-bandwidth" for finding in result.findings)
+    (finding,) = (f for f in result.findings if f["rule"] == "low-bandwidth")
+    assert finding["advice"]
