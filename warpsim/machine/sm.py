@@ -495,7 +495,8 @@ def advance(m, end):
                                     msg.full = (word >> 4) & 15
                                     msg.cover = cover
                                     s.stores += 1
-                                    s.write_sectors += n
+                                    if kind != REDUCTION:  # which Nsight does not count as written
+                                        s.write_sectors += n
                                     if kind == REDUCTION:
                                         msg.kind = REDUCTION_MESSAGE
                                         msg.operations = ((word >> 8) & 31) + 1
