@@ -452,7 +452,9 @@ def levels_conserve_sectors(timed: Timed) -> None:
     read, written = m["lts__t_sectors_srcunit_tex_op_read.sum"], m["lts__t_sectors_srcunit_tex_op_write.sum"]
     _within(0, int(read), int(miss), "L2 read sectors", "at most L1's misses")
     stores = int(m["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"])
-    _within(min(stores, 1), int(written), stores, "L2 written sectors", "stores write through, and may merge on the way")
+    _within(
+        min(stores, 1), int(written), stores, "L2 written sectors", "stores write through, and may merge on the way"
+    )
 
 
 def takes_its_time(timed: Timed) -> None:
