@@ -10,12 +10,19 @@ __device__ __forceinline__ long long after(u64 value) {
     return now;
 }
 
+// The clock before what follows: the compiler may move clock64() past loads, but no load over the trap, which needs the clock.
+__device__ __forceinline__ long long before() {
+    long long now;
+    asm volatile("{.reg .pred p; mov.u64 %0, %%clock64; setp.eq.u64 p, %0, 0x123; @p trap;}" : "=l"(now)::"memory");
+    return now;
+}
+
 // ---- latency: a chain of pointers, one thread, one load at a time ----
 
 #define CHASE(NAME, LOAD) \
     extern "C" __global__ void NAME(const u64 *start, int steps, u64 *out) { \
         u64 at = (u64)start; \
-        long long begin = clock64(); \
+        long long begin = before(); \
         _Pragma("unroll 16") \
         for (int i = 0; i < steps; i++) asm volatile(LOAD " %0, [%0];" : "+l"(at)::"memory"); \
         long long end = after(at); \
@@ -30,7 +37,7 @@ extern "C" __global__ void chase_shared(int steps, u64 *out) {
     const unsigned base = (unsigned)__cvta_generic_to_shared(chain);
     for (int i = 0; i < 1024; i++) chain[i] = base + 4 * ((i + 33) % 1024);
     unsigned at = base;
-    long long begin = clock64();
+    long long begin = before();
 #pragma unroll 16
     for (int i = 0; i < steps; i++) asm volatile("ld.shared.u32 %0, [%0];" : "+r"(at)::"memory");
     long long end = after(at);
@@ -38,26 +45,27 @@ extern "C" __global__ void chase_shared(int steps, u64 *out) {
     out[1] = at;
 }
 
-// Latency of single L2 hits: CTA k, one an SM, times a chain of 16 loads of each of `lines` lines, which point to themselves; the
-// least of `rounds` is kept, in cycles a load.
+// Latency of single L2 hits: CTA k, one an SM, times a chain of 32 loads of each of `lines` lines, which point to themselves; the
+// least of `rounds` is kept, in cycles a load. CTAs begin at different lines.
 extern "C" __global__ void line_latency(const char *data, int lines, long long stride, int rounds, float *out, unsigned *where) {
     if (threadIdx.x) return;
     unsigned sm;
     asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
     where[blockIdx.x] = sm;
 #pragma unroll 1
-    for (int line = 0; line < lines; line++) {
+    for (int i = 0; i < lines; i++) {
+        const int line = (i + blockIdx.x * 31) % lines;
         long long least = 1ll << 60;
 #pragma unroll 1
         for (int round = 0; round < rounds; round++) {
             u64 at = (u64)(data + line * stride);
-            const long long begin = clock64();
+            const long long begin = before();
 #pragma unroll
-            for (int i = 0; i < 16; i++) asm volatile("ld.global.cg.u64 %0, [%0];" : "+l"(at)::"memory");
+            for (int k = 0; k < 32; k++) asm volatile("ld.global.cg.u64 %0, [%0];" : "+l"(at)::"memory");
             const long long took = after(at) - begin;
             least = took < least ? took : least;
         }
-        out[blockIdx.x * lines + line] = least / 16.0f;
+        out[blockIdx.x * lines + line] = least / 32.0f;
     }
 }
 
@@ -116,22 +124,22 @@ extern "C" __global__ void copy(const float4 *in, float4 *out, long long n) {
     for (; i < n; i += step) out[i] = in[i];
 }
 
-// Conflict-free loads from shared memory: one wavefront each.
+// Conflict-free loads from shared memory: one wavefront each. They are volatile: plain loads would be taken out of the loop.
 extern "C" __global__ void read_shared(float *sink, int loads, u64 *out) {
     __shared__ float words[4096];
     for (int i = threadIdx.x; i < 4096; i += blockDim.x) words[i] = i;
     __syncthreads();
     const unsigned base = (unsigned)__cvta_generic_to_shared(words) + 4 * (threadIdx.x & 31);
     float sum = 0;
-    long long begin = clock64();
+    long long begin = before();
 #pragma unroll 16
     for (int i = 0; i < loads; i++) {
         float v;
-        asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(base + 128 * (i & 15)));
+        asm volatile("ld.volatile.shared.f32 %0, [%1];" : "=f"(v) : "r"(base + 128 * (i & 15)));
         sum += v;
     }
     __syncthreads();
-    if (threadIdx.x == 0) out[blockIdx.x] = (u64)(clock64() - begin);
+    if (threadIdx.x == 0) out[blockIdx.x] = (u64)(after(0) - begin);
     if (sum == -1.2345e30f) *sink = sum;
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,9 @@ import pytest
 
 from warpsim.calibration import Calibration, Measured, bank_masks, calibrate, profile_text, split_sides, tag_pairs
 from warpsim.errors import UnsupportedError
+from warpsim.frontend.sass import load_program
 from warpsim.gpu import load_gpu
+from warpsim.library import find_kernel
 
 DEVICE = {"device": "NVIDIA H200", "profile": "h200"}
 
@@ -19,20 +22,34 @@ def bank(line: int, masks: tuple[int, int]) -> int:
     return (line & masks[0]).bit_count() % 2 | (line & masks[1]).bit_count() % 2 << 1
 
 
+def counts(bits: int, lines: int, base: int, masks: tuple[int, int]) -> dict[tuple[int, int, int], int]:
+    return {
+        (bit, partner, low): 1 + (bank(base + low, masks) == bank(base + high, masks))
+        for bit, partner, low, high in tag_pairs(bits, lines)
+    }
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_any_two_bit_xor_hash_is_found_from_line_pairs(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    masks = (int(rng.integers(0, 1 << 24)) & ~3 | 1, int(rng.integers(0, 1 << 24)) & ~3 | 2)
-    for base in (0, 0x21080, int(rng.integers(0, 1 << 21)) << 2):
-        wavefronts = {
-            (bit, partner): 1 + (bank(base + line, masks) == bank(base, masks)) for bit, partner, line in tag_pairs(24)
-        }
-        assert bank_masks(wavefronts, 24, base) == masks
+    masks = tuple(int(rng.integers(0, 1 << 40)) & ~3 | own for own in (1, 2))  # higher bits do not matter
+    for base in (0, 0x21080, 0xFED54C0000, int(rng.integers(0, 1 << 36)) << 2):
+        found, settled = bank_masks(counts(24, 1 << 25, base, (masks[0], masks[1])), base)
+        assert settled == 23
+        assert found == (masks[0] % (1 << 24), masks[1] % (1 << 24))
+
+
+def test_bits_beyond_the_memory_are_left_out_of_the_masks() -> None:
+    masks = (0b1011_0101_1001, 0b1101_1010_1010)
+    for base, settled in ((0, 11), (0x800, 10), (0xC00, 10)):
+        found = bank_masks(counts(29, 3 << 10, base, masks), base)
+        assert found == (tuple(m % (2 << settled) for m in masks), settled)
+    assert max(high for *_, high in tag_pairs(29, 3 << 10)) < 3 << 10
 
 
 def test_a_bank_that_is_no_xor_is_said() -> None:
     with pytest.raises(UnsupportedError, match="line bit 2: the tag bank is no XOR"):
-        bank_masks(dict.fromkeys([(2, 0), (2, 1), (2, 2), (2, 3)], 2), 3)
+        bank_masks({(2, partner, 0): 2 for partner in range(4)}, 0)
 
 
 def test_sides_are_told_apart_by_which_lines_are_near() -> None:
@@ -76,6 +93,18 @@ def test_every_key_that_calibration_sets_is_in_a_profile() -> None:
     assert len(keys) >= 14
     found = Calibration("h200", DEVICE, [Measured(k, 1, "", "x", k) for k in sorted(keys)])
     assert profile_text(found).count("kernels/calibrate.cu x") == len(keys)
+
+
+def test_the_compiler_leaves_timed_loads_between_their_clocks_and_in_their_loop() -> None:
+    source = find_kernel("calibrate.cu").read_text(encoding="utf-8")
+    try:
+        latency, shared = (load_program(source, k, 90).instructions for k in ("line_latency", "read_shared"))
+    except UnsupportedError as error:
+        pytest.skip(str(error))
+    clocks = [i.index for i in latency if i.opcode == "CS2R" and "SR_CLOCKLO" in i.text]
+    assert [sum(i.opcode == "LDG" for i in latency[a:b]) for a, b in pairwise(clocks)] == [32]
+    loops = [(i.operands[-1].value, i.index) for i in shared if i.opcode == "BRA" and i.operands[-1].value < i.index]
+    assert 16 in [sum(i.opcode == "LDS" for i in shared[a:b]) for a, b in loops]
 
 
 def test_calibrating_without_a_gpu_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

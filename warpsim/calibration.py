@@ -203,6 +203,8 @@ def _latencies(b: _Bench) -> Iterator[Measured]:
         shared=160 << 10,
     )
     table = b.cp.asnumpy(out).reshape(b.sms, lines)
+    if not 50 < float(np.median(table)) < 5000:
+        raise UnsupportedError(f"line_latency: a median of {np.median(table):.1f} cycles a load is no L2 latency")
     near, far, sides = split_sides(table)
     yield Measured("L2 hit latency, near side", round(near, 1), "cycles", "line_latency, 1024 lines from every SM")
     yield Measured("L2 hit latency, far side", round(far, 1), "cycles", "line_latency, 1024 lines from every SM")
@@ -257,10 +259,10 @@ def _bandwidths(b: _Bench) -> Iterator[Measured]:
             "read_l1, 64 KB a CTA of 1024 threads",
         )
     b.run("read_shared", b.sms, 1024, b.sink, np.int32(4096), b.sink)
-    cycles = float(b.cp.asnumpy(b.sink[: b.sms]).mean())
-    yield Measured(
-        "shared memory wavefronts", round(32 * 4096 / cycles, 3), "wavefronts/cycle/SM", "read_shared, 32 warps"
-    )
+    rate = 32 * 4096 / float(b.cp.asnumpy(b.sink[: b.sms]).mean())
+    if rate > 1.05:
+        raise UnsupportedError(f"read_shared: {rate:.2f} wavefronts a cycle; the compiler has removed loads")
+    yield Measured("shared memory wavefronts", round(rate, 3), "wavefronts/cycle/SM", "read_shared, 32 warps")
 
 
 def _l2_capacity(b: _Bench) -> Iterator[Measured]:
@@ -376,58 +378,60 @@ def _in_flight(b: _Bench) -> Iterator[Measured]:
 
 def _tag_hash(b: _Bench) -> Iterator[Measured]:
     free = int(b.cp.cuda.runtime.memGetInfo()[0])
-    top = min(int(np.log2(free // 2)), 36)  # highest address bit that a pair can differ in
-    pairs = tag_pairs(top - 7)
-    patterns = [_pair(line << 7) for _, _, line in pairs]
-    found: dict[tuple[int, int], int] = {}
+    pairs = tag_pairs(29, (3 * free // 4) >> 7)
+    found: dict[tuple[int, int, int], int] = {}
     arena = 0
-    for index, row in measure_patterns(patterns):
-        bit, partner, _ = pairs[index]
-        found[bit, partner] = row["measured"]["tag_wavefronts"]
+    for index, row in measure_patterns([_pair(low << 7, high << 7) for _, _, low, high in pairs]):
+        bit, partner, low, _ = pairs[index]
+        found[bit, partner, low] = row["measured"]["tag_wavefronts"]
         arena = row["base"]
-    masks = bank_masks(found, top - 7, arena >> 7)
+    masks, settled = bank_masks(found, arena >> 7)
     yield Measured(
         "tag bank masks",
         list(masks),
         "bits of the line number",
-        f"pairs of lines up to line bit {top - 8}, arena at {arena:#x}",
+        f"pairs of lines that differ in line bits 2 to {settled}",
         "l1.tag_bank_masks",
     )
 
 
-def _pair(address: int) -> Pattern:
-    return Pattern("load", "global", 4, (0, address) + (0,) * 30, (True, True) + (False,) * 30)
+def _pair(low: int, high: int) -> Pattern:
+    return Pattern("load", "global", 4, (low, high) + (0,) * 30, (True, True) + (False,) * 30)
 
 
-def tag_pairs(bits: int) -> list[tuple[int, int, int]]:
-    """(bit, partner, line): lines that tell each line bit's share of the bank when paired with line 0.
+def tag_pairs(bits: int, lines: int) -> list[tuple[int, int, int, int]]:
+    """(bit, partner, low, high): lines among the first `lines` that tell each line bit's share of the bank.
 
     Two lines take two tag wavefronts if they share a bank. Bit 0 contributes 1 and bit 1 contributes 2 by choice of
-    names; any other bit contributes what `partner`'s bits do together if ``1 << bit ^ partner`` shares line 0's bank.
+    names; any other bit contributes what `partner`'s bits do together if `low` and ``high = low + 2**bit + partner``
+    share a bank. Lines count from a base, a multiple of 4: from a base that has the bit, `low` is ``2**bit``, so that
+    adding the bit never carries into others.
     """
-    return [(bit, partner, (1 << bit) ^ partner) for bit in range(2, bits) for partner in (0, 1, 2, 3)]
+    return [
+        (bit, partner, low, low + (1 << bit) + partner)
+        for bit in range(2, bits)
+        for low in (0, 1 << bit)
+        for partner in (0, 1, 2, 3)
+        if low + (1 << bit) + 3 < lines
+    ]
 
 
-def bank_masks(wavefronts: dict[tuple[int, int], int], bits: int, base: int = 0) -> tuple[int, int]:
-    """Masks of the two bank bits from tag wavefronts of line 0 with each line of `tag_pairs`, by (bit, partner).
-
-    Lines count from line number `base`, a multiple of 4: adding a bit that `base` has carries into higher ones, whose
-    shares must be known before.
-    """
+def bank_masks(wavefronts: dict[tuple[int, int, int], int], base: int) -> tuple[tuple[int, int], int]:
+    """Masks of the two bank bits and the highest line bit they settle, from tag wavefronts by (bit, partner, low)."""
     masks = [1, 2]
-    for bit in reversed(range(2, bits)):
-        same = [p for p in (0, 1, 2, 3) if wavefronts.get((bit, p)) == 2]
+    bit = 2
+    while True:
+        low = base & 1 << bit
+        counts = [wavefronts.get((bit, partner, low)) for partner in (0, 1, 2, 3)]
+        if None in counts:  # that line is beyond the memory there is
+            return (masks[0], masks[1]), bit - 1
+        same = [partner for partner, count in enumerate(counts) if count == 2]
         if len(same) != 1:
             raise UnsupportedError(
                 f"line bit {bit}: the tag bank is no XOR of line bits here (partners {same} share a bank)"
             )
-        carried = (base ^ (base + (1 << bit))) >> (bit + 1) << (bit + 1)
-        if carried >> bits:
-            raise UnsupportedError(f"line bit {bit}: the arena at line {base:#x} carries it beyond bit {bits - 1}")
-        for k in (0, 1):
-            if (same[0] >> k & 1) ^ ((masks[k] & carried).bit_count() & 1):
-                masks[k] |= 1 << bit
-    return masks[0], masks[1]
+        masks = [mask | (same[0] >> k & 1) << bit for k, mask in enumerate(masks)]
+        bit += 1
 
 
 _STEPS: tuple[Callable[[_Bench], Iterator[Measured]], ...] = (
