@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from warpsim import calibration
 from warpsim.calibration import Calibration, Measured, bank_masks, calibrate, profile_text, split_sides, tag_pairs
 from warpsim.errors import UnsupportedError
 from warpsim.frontend.sass import load_program
 from warpsim.gpu import load_gpu
 from warpsim.library import find_kernel
+from warpsim.patterntable import Pattern
 
 DEVICE = {"device": "NVIDIA H200", "profile": "h200"}
 
@@ -45,6 +50,26 @@ def test_bits_beyond_the_memory_are_left_out_of_the_masks() -> None:
         found = bank_masks(counts(29, 3 << 10, base, masks), base)
         assert found == (tuple(m % (2 << settled) for m in masks), settled)
     assert max(high for *_, high in tag_pairs(29, 3 << 10)) < 3 << 10
+
+
+@pytest.mark.parametrize(("gib", "settled"), [(141, 28), (24, 27), (12, 25)])
+def test_the_hash_of_the_h200_from_an_arena_anywhere(gib: int, settled: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    masks, arena = load_gpu("h200").l1.tag_bank_masks, 0xFED54C0000 << 7
+    extents = []
+
+    def replayed(patterns: list[Pattern]) -> Iterator[tuple[int, dict[str, Any]]]:
+        for index, pattern in enumerate(patterns):
+            extents.append(pattern.extent)
+            a, b = (bank(arena + x >> 7, masks) for x in pattern.addresses[:2])
+            yield index, {"base": arena, "measured": {"tag_wavefronts": 1 + (a == b)}}
+
+    monkeypatch.setattr(calibration, "measure_patterns", replayed)
+    bench: Any = SimpleNamespace(cp=SimpleNamespace(cuda=SimpleNamespace(runtime=SimpleNamespace(
+        memGetInfo=lambda: (gib << 30, 150 << 30)))))  # fmt: skip
+    (figure,) = calibration._tag_hash(bench)
+    assert figure.value == [m % (2 << settled) for m in masks]
+    assert figure.how == f"pairs of lines that differ in line bits 2 to {settled}"
+    assert max(extents) < 3 * (gib << 30) // 4
 
 
 def test_a_bank_that_is_no_xor_is_said() -> None:
