@@ -102,6 +102,7 @@ class L2:
     size_bytes: int
     partitions: int
     slices: int
+    interleave_bytes: int  # consecutive bytes that belong to one slice
     sets: int  # a slice
     ways: int
     dirty_ways: int  # of a set; 0: no limit
@@ -300,6 +301,7 @@ def _check(path: Path, gpu: Gpu) -> None:
         (gpu.l2.partitions in (1, 2), "l2.partitions: 1 or 2"),
         (gpu.l2.slices % gpu.l2.partitions == 0, "l2.slices: a multiple of l2.partitions"),
         (0 < gpu.l2.ways <= 64, "l2.ways: 1 to 64"),
+        (gpu.l1.sets == gpu.l1.tag_banks == 4, "l1.sets, l1.tag_banks: 4 only"),
         (gpu.l2.fetch_bytes in (32, 64, 128), "l2.fetch_bytes: 32, 64 or 128"),
         (gpu.dram.piece_bytes >= 128, "dram.piece_bytes: at least a line"),
         (min(gpu.crossbar.request_latency, gpu.crossbar.return_latency, gpu.dram.latency) > 0, "latencies: at least 1"),

@@ -25,7 +25,7 @@ def plain(gpu: Gpu, sms: int = 4) -> Gpu:
         l1=dataclasses.replace(gpu.l1, queue=10**6, line_limit=2000, store_limit=2000, store_merge_lines=0, store_merge_cycles=0),
         l2=dataclasses.replace(gpu.l2, slices=6, dirty_ways=0),
         dram=dataclasses.replace(
-            gpu.dram, channels=6, bandwidth_gbs=6 * 51.2, latency_tail=0.0, activation_ns=0.0, row_ns=0.0, write_queue=0
+            gpu.dram, channels=6, bandwidth_gbs=6 * 51.2, latency_tail=0.0, activation_ns=0.0, row_ns=0.0, write_queue=0, clump_bytes=256
         ),
     )
 
@@ -82,7 +82,7 @@ def test_finish_time_is_the_textbooks(seed: int, ctas: int, warps: int, partitio
     book = Textbook(gpu, blocks, stream.trace, ctas, warps, 2)
     cycles = book.run()
     result = simulate_launch(stream, gpu, ctas_per_sm=2)
-    assert result.machine_cycles == pytest.approx(cycles, rel=0.005, abs=8)
+    assert result.machine_cycles == pytest.approx(cycles, rel=0.005, abs=12)  # a tie for a channel costs a burst
     assert result.counters["dram_read_sectors"] == pytest.approx(book.dram_sectors, rel=0.03, abs=6)
 
 

@@ -13,7 +13,7 @@ import simpy
 
 from warpsim.frontend.trace import BARRIER, EXIT, FIXED, LOAD, SHARED_LOAD, SHARED_STORE, STORE
 from warpsim.gpu import Gpu
-from warpsim.machine.crossbar import deal_table, slice_of
+from warpsim.machine.crossbar import CHANNEL_ROUNDS, deal_table, place_of
 
 T = 64
 Step = Generator[Any, Any, Any]
@@ -30,7 +30,7 @@ class Textbook:
         one = lambda n: [simpy.Resource(env) for _ in range(n)]  # noqa: E731
         self.lanes, self.tag, self.data, self.port, self.back = one(4 * sms), one(sms), one(sms), one(sms), one(sms)
         self.slices, self.channels = one(gpu.l2.slices), one(gpu.dram.channels)
-        self.deals = deal_table(gpu.l2.slices)
+        self.deals, self.channel_deals = deal_table(gpu.l2.slices), deal_table(gpu.dram.channels, CHANNEL_ROUNDS)
         self.l1: dict[tuple[int, int, int], Any] = {}  # (SM, line, sector): event of its arrival
         self.l2: dict[tuple[int, int, int], Any] = {}  # (slice, line, sector)
         slow = gpu.sm.clock_mhz / gpu.l2.clock_mhz
@@ -160,7 +160,7 @@ class Textbook:
         cost = round(gpu.crossbar.request_cycles * T) + (n * round(gpu.crossbar.store_sector_cycles * T) if store else 0)
         yield from self.occupy(self.port[sm], cost)
         yield env.timeout(cost + gpu.crossbar.request_latency * T)
-        home = int(slice_of(line, self.deals, gpu.dram.clump_bytes // 128, gpu.l2.slices))
+        home = int(place_of(line, self.deals, gpu.l2.interleave_bytes // 128))
         half = gpu.l2.slices // gpu.l2.partitions
         near = (sm % gpu.l2.partitions) * half + home % half
         if store:
@@ -207,7 +207,7 @@ class Textbook:
                 yield env.timeout(gpu.l2.hop_latency * T if hit else 0)
             else:
                 self.dram_sectors += len(ask)
-                yield from self.occupy(self.channels[home * gpu.dram.channels // gpu.l2.slices], len(ask) * self.burst)
+                yield from self.occupy(self.channels[place_of(line, self.channel_deals, gpu.dram.clump_bytes // 128)], len(ask) * self.burst)
                 yield env.timeout(len(ask) * self.burst + (gpu.dram.latency + far * gpu.dram.far_latency) * T)
             arrival.succeed()
         yield env.all_of(awaited)

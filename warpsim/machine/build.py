@@ -1,4 +1,3 @@
-# NOTE TO E FROM THE LEAD (remove this line): read /work/acc/notes.md and /work/acc/table.txt (measured causes of the errors on untuned cases); then report soon.
 """Builds the machine from a GPU profile and runs a launch on it.
 
     result = simulate_launch(source, gpu, ctas_per_sm=8, carveout_kib=8)
@@ -16,7 +15,7 @@ Keyword arguments of `simulate_launch`:
     warm_up          a second source of the same launch, for "warm"
     clock_mhz        SM clock instead of the profile's
     sample           stop at a steady state and extrapolate the rest; runs on where none is reached
-    window           cycles between wake-ups (default: the longest allowed, at most 120)
+    window           cycles between wake-ups (default: the longest allowed, at most 147)
 
 `MachineResult` has times, counters by level, counters by instruction index and a time series.
 """
@@ -44,14 +43,14 @@ from warpsim.machine.records import (
 
 __all__ = ["Machine", "MachineResult", "simulate_launch"]
 
-WINDOW = 120
+WINDOW = 147
 MERGES = 2048  # merge records of an SM
 _STUDENT = 2.4  # over 1 - 1/n: 95 % quantile of Student's t for n batches, 3.2 for 4, 2.7 for 8
 
 NAMES = (
     "sms rows warps ctas_per_sm schedulers barrier_latency line_limit store_limit queue hit_latency return_latency "
     "store_wavefronts miss_wavefronts fill_wavefronts shared_latency l1_capacity mask0 mask1 request_ticks store_ticks "
-    "return_ticks request_latency response_latency warp_start cold_start merge_ticks merge_lines partitions slices clump_lines sets ways dirty_ways near_copies "
+    "return_ticks request_latency response_latency warp_start cold_start merge_ticks merge_lines partitions slices interleave_lines clump_lines sets ways dirty_ways near_copies "
     "slice_sector_ticks slice_write_ticks slice_request_ticks partial_ticks atomic_ticks atomic_repeat_ticks hop_ticks fetch partial_lines channels "
     "dram_sector_ticks activation_ticks row_ticks open_pieces piece_lines drain_ticks drain_interval_ticks turnaround_ticks "
     "write_queue_ticks dram_latency_ticks far_ticks"
@@ -68,9 +67,9 @@ SMs = namedtuple(
 Crossbar = namedtuple("Crossbar", "parameters sms messages outs stores counts buckets deals")
 Slices = namedtuple(
     "Slices",
-    "parameters totals sms messages responses times counts buckets tags states covers waiting sets slices queue commands channels statistics stack",
+    "parameters totals sms messages responses times counts buckets tags states covers waiting sets slices queue commands channels statistics stack channel_deals",
 )
-Channels = namedtuple("Channels", "parameters totals messages counts buckets commands channels open_piece tail")
+Channels = namedtuple("Channels", "parameters totals messages counts buckets commands channels open_piece tail channel_deals order starts")
 
 
 @dataclass
@@ -161,6 +160,7 @@ class Machine:
             response_latency=_ticks(g.crossbar.return_latency + g.l2.latency), warp_start=g.launch.warp_start,
             cold_start=g.launch.cold_start, merge_ticks=_ticks(g.l1.store_merge_cycles), merge_lines=g.l1.store_merge_lines,
             partitions=g.l2.partitions, slices=g.l2.slices, clump_lines=max(1, g.dram.clump_bytes // g.l1.line_bytes),
+            interleave_lines=max(1, g.l2.interleave_bytes // g.l1.line_bytes),
             sets=g.l2.sets, ways=g.l2.ways, dirty_ways=g.l2.dirty_ways, near_copies=g.l2.near_copies,
             slice_sector_ticks=_ticks(g.l2.sector_cycles * slow), slice_request_ticks=_ticks(g.l2.request_cycles * slow),
             slice_write_ticks=_ticks(g.l2.write_sector_cycles * slow), atomic_repeat_ticks=_ticks(g.l2.atomic_repeat_cycles * slow),
@@ -217,6 +217,8 @@ class Machine:
         totals, statistics = np.zeros(1, TOTALS), np.zeros(source.instructions, STATISTICS)
         commands, channels = np.zeros(1 << 18, COMMAND), np.zeros(int(p["channels"]), CHANNEL)
 
+        channel_deals = crossbar.deal_table(int(p["channels"]), crossbar.CHANNEL_ROUNDS)
+
         def stacks(depth: int) -> NDArray[np.int32]:
             return np.arange(sms * depth, dtype=np.int32).reshape(sms, depth)[:, ::-1].ravel().copy()
 
@@ -243,12 +245,13 @@ class Machine:
             Slices(
                 parameters=table, totals=totals, sms=state, messages=messages, responses=responses, times=times, counts=counts,
                 buckets=buckets, commands=commands,
-                channels=channels, statistics=statistics, stack=np.zeros(sms * pool + 1, np.int32), **self._l2,
+                channels=channels, statistics=statistics, stack=np.zeros(sms * pool + 1, np.int32), channel_deals=channel_deals, **self._l2,
             ),
             Channels(
                 parameters=table, totals=totals, messages=messages, counts=counts, buckets=buckets, commands=commands,
                 channels=channels, open_piece=np.full(int(p["channels"] * max(1, p["open_pieces"])), -1, np.int64),
-                tail=dram.tail_table(self.gpu.dram.latency_tail * TICK),
+                tail=dram.tail_table(self.gpu.dram.latency_tail * TICK), channel_deals=channel_deals,
+                order=np.zeros(len(commands), np.int32), starts=np.zeros(self.window + 2, np.int32),
             ),
         )  # fmt: skip
 

@@ -1,8 +1,8 @@
 # mypy: disallow-untyped-defs=False, disallow-untyped-calls=False, disallow-untyped-decorators=False
 """The crossbar: requests from each SM's port to the slice that serves them, responses back through its return port.
 
-A line's own slice follows from its address: consecutive clumps of lines are dealt to the slices in pseudo-random
-order, each slice as often in a block of clumps. A request from the other side first goes to the slice of the same
+A line's own slice follows from its address: consecutive pieces are dealt to the slices in pseudo-random order, each slice
+once in a block of pieces; in the same way larger clumps are dealt to the channels of DRAM. A request from the other side first goes to the slice of the same
 number on the SM's side.
 """
 
@@ -15,14 +15,14 @@ from warpsim.machine.records import HOME, NEAR, TICK_BITS, WRITE
 
 CALENDAR = 2048  # cycles ahead for which events have a bucket of their own
 BUCKET = 256  # events of a cycle; more go to the next
-DEALS = 16  # tables of the pseudo-random order
-ROUNDS = 1  # times each slice occurs in a table
+DEALS = 16  # tables of a pseudo-random order
+CHANNEL_ROUNDS = 32  # times each channel occurs in a table of clumps; each slice occurs once in one of pieces
 
 
-def deal_table(slices: int) -> np.ndarray:
-    """`DEALS` orders in which clumps are dealt to slices, each slice `ROUNDS` times in each."""
+def deal_table(places: int, rounds: int = 1) -> np.ndarray:
+    """`DEALS` orders in which stretches of lines are dealt to slices or channels, each so many times in an order."""
     rng = np.random.default_rng(12345)
-    deck = np.tile(np.arange(slices), ROUNDS)
+    deck = np.tile(np.arange(places), rounds)
     return np.stack([rng.permutation(deck) for _ in range(DEALS)]).astype(np.int16).ravel()
 
 
@@ -35,10 +35,10 @@ def mix(x):
 
 
 @compiled
-def slice_of(line, deals, clump_lines, slices):
-    """The slice (and with it side and channel) that a line belongs to."""
+def place_of(line, deals, clump_lines):
+    """The slice, or the channel, that a line belongs to."""
     clump = line // clump_lines
-    size = slices * ROUNDS
+    size = deals.shape[0] // DEALS
     block = clump // size
     h = mix(block)
     return deals[(h & (DEALS - 1)) * size + (clump - block * size + (h >> 8) % size) % size]
@@ -93,7 +93,7 @@ def send(m, now, end):
                 store += 1
             else:
                 load += 1
-            home = slice_of(msg.line, deals, p.clump_lines, p.slices)
+            home = place_of(msg.line, deals, p.interleave_lines)
             msg.home_slice = home
             msg.near_slice = side * half + home % half
             msg.set = (mix(msg.line) >> 20) % p.sets

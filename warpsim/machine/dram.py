@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.machine.crossbar import mix, schedule
+from warpsim.machine.crossbar import mix, place_of, schedule
 from warpsim.machine.host import borrowed, compiled, prefetch
 from warpsim.machine.l2 import READ_LINE, WRITE_LINE
 from warpsim.machine.records import FILL, TICK_BITS, sectors_of
@@ -47,16 +47,33 @@ def drain(ch, start, turnaround):
 
 @compiled
 def advance(m, begin, end):
-    """Carry out the commands of this window, in the order in which the slices gave them."""
+    """Carry out the commands of this window in order of time."""
     p = m.parameters[0]
     total = m.totals[0]
     messages, commands, channels = borrowed(m.messages), borrowed(m.commands), borrowed(m.channels)
+    deals = borrowed(m.channel_deals)
     counts, buckets, open_piece, tail = borrowed(m.counts), borrowed(m.buckets), borrowed(m.open_piece), borrowed(m.tail)
-    for k in range(total.commands):
+    order, starts = borrowed(m.order), borrowed(m.starts)
+    # Sort by cycle; what slices hand over after this window stays for the next.
+    count = total.commands
+    length = end - begin
+    starts[: length + 2] = 0
+    for k in range(count):
+        starts[min(max((commands[k].time >> TICK_BITS) - begin, 0), length) + 1] += 1
+    for k in range(length):
+        starts[k + 1] += starts[k]
+    due = np.int64(starts[length])
+    for k in range(count):
+        b = min(max((commands[k].time >> TICK_BITS) - begin, 0), length)
+        if b < length:
+            order[starts[b]] = k
+            starts[b] += 1
+    for position in range(due):
+        k = np.int64(order[position])
         c = commands[k]
-        if k + 8 < total.commands and commands[k + 8].kind == READ_LINE:
-            prefetch(messages, np.int64(commands[k + 8].message))
-        channel = np.int64(c.channel) * p.channels // p.slices
+        if position + 8 < due and commands[np.int64(order[position + 8])].kind == READ_LINE:
+            prefetch(messages, np.int64(commands[np.int64(order[position + 8])].message))
+        channel = np.int64(place_of(c.line & 0x7FFFFFFF, deals, p.clump_lines))
         ch = channels[channel]
         n = sectors_of(c.mask)
         data = n * p.dram_sector_ticks
@@ -90,7 +107,13 @@ def advance(m, begin, end):
             schedule(counts, buckets, np.int64(c.message), msg.time, end)
         else:
             total.fills += n
-    total.commands = 0
+    kept = 0
+    if due < count:
+        for k in range(count):
+            if (commands[k].time >> TICK_BITS) - begin >= length:
+                commands[kept] = commands[k]
+                kept += 1
+    total.commands = kept
     # A channel without reads drains on its own.
     for channel in range(p.channels):
         ch = channels[channel]

@@ -1,8 +1,8 @@
 # mypy: disallow-untyped-defs=False, disallow-untyped-calls=False, disallow-untyped-decorators=False
 """L1 cache of an SM: sectored lines in four sets, one a tag bank, found through a hash table.
 
-Replacement is not LRU: a new line is unmarked, a hit marks it, an unmarked line is evicted at random (from a hash of
-line and count, so that results repeat); when all are marked, all marks are cleared. Lines with sectors under way stay. A
+Replacement is not LRU: a new line is unmarked, a hit marks it, an unmarked line is evicted at random, one time in eight
+any line (from a hash of line and count, so that results repeat); when all are marked, all marks are cleared. Lines with sectors under way stay. A
 load that finds no line to evict is fetched past the cache.
 
 An entry is known by its number within the SM; `base` is the SM's first. Marks are bit maps of 512 bits a set.
@@ -14,7 +14,7 @@ import numpy as np
 
 from warpsim.machine.host import compiled
 
-HEADS = 2048  # hash table of an SM
+HEADS = 4096  # hash table of an SM
 SETS = 4
 WORDS = 8  # of a set's bit map
 
@@ -65,10 +65,14 @@ def mark(marks, banks, capacity, sm, entry):
 
 
 @compiled
-def victim(lines, marks, first, group, draw):
-    """An unmarked entry of the set at random, without sectors under way; -1 if eight draws find none."""
-    for _ in range(8):
+def victim(lines, marks, capacity, first, group, draw):
+    """An unmarked entry of the set at random, one time in eight any; without sectors under way, -1 if eight draws find none."""
+    for attempt in range(8):
         draw = (draw * 0x5851F42D4C957F2D + 0x14057B7EF767814F) & 0x7FFFFFFFFFFFFFFF
+        if attempt == 0 and draw >> 60 == 0:
+            spot = (draw >> 20) % capacity
+            if lines[first + spot].pending == 0:
+                return spot
         word = (draw >> 40) & (WORDS - 1)
         bits = marks[group * WORDS + word] & (np.int64(-1) << ((draw >> 50) & 63))
         for _ in range(WORDS):
@@ -99,7 +103,7 @@ def allocate(lines, heads, marks, banks, capacity, base, sm, bank, line, salt):
             for k in range(capacity):
                 marks[group * WORDS + (k >> 6)] |= np.int64(1) << (k & 63)
             state.unmarked = capacity
-        spot = victim(lines, marks, base + first, group, line * 0x9E3779B97F4A7C1 + salt)
+        spot = victim(lines, marks, capacity, base + first, group, line * 0x9E3779B97F4A7C1 + salt)
         if spot < 0:
             return spot
         entry = first + spot

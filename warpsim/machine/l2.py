@@ -1,4 +1,3 @@
-# NOTE TO E FROM THE LEAD (remove this line): read /work/acc/notes.md and /work/acc/table.txt (measured causes of the errors on untuned cases); then report soon.
 # mypy: disallow-untyped-defs=False, disallow-untyped-calls=False, disallow-untyped-decorators=False
 """L2: slices in one or two partitions, sectored lines, write-back.
 
@@ -13,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpsim.machine.crossbar import BUCKET, CALENDAR, respond, schedule
+from warpsim.machine.crossbar import BUCKET, CALENDAR, place_of, respond, schedule
 from warpsim.machine.host import borrowed, compiled, prefetch
 from warpsim.machine.records import ATOMIC, FILL, HOME, NEAR, READ, RESPOND, TICK, TICK_BITS, WRITE, sectors_of
 
@@ -263,6 +262,7 @@ def advance(m, begin, end):
     tags, states, covers, waiting = borrowed(m.tags), borrowed(m.states), borrowed(m.covers), borrowed(m.waiting)
     sets, slices, queue, stack = borrowed(m.sets), borrowed(m.slices), borrowed(m.queue), borrowed(m.stack)
     commands, channels, statistics = borrowed(m.commands), borrowed(m.channels), borrowed(m.statistics)
+    deals = borrowed(m.channel_deals)
     ways = p.ways
     sets_per_slice = p.sets
     for now in range(begin, end):
@@ -300,6 +300,18 @@ def advance(m, begin, end):
                 respond(p, sms, messages, responses, times, i, t, sectors_of(msg.mask) if kind == READ or kind == ATOMIC else 0)
                 continue
             if stage == FILL:
+                # Mostly the line is near or home alone and nobody waits for it.
+                near, home = np.int64(msg.near), np.int64(msg.home)
+                fetch = np.int64(msg.fetch)
+                if home < 0 and near >= 0:
+                    state = np.int64(states[near])
+                    if state & (WAITED | (fetch << 12)) == 0:
+                        state = (state | fetch) & ~(fetch << 8)
+                        states[near] = state
+                        if (state >> 8) & msg.mask & 15 == 0:
+                            sectors = sectors_of(msg.mask) if kind == READ or kind == ATOMIC else 0
+                            respond(p, sms, messages, responses, times, i, t, sectors)
+                            continue
                 filled(p, sms, messages, responses, times, counts, buckets, states, waiting, sets, slices, stack, i, t, now)
                 continue
             at_home = stage == HOME
@@ -410,7 +422,7 @@ def advance(m, begin, end):
                     written(p, msg, tags, states, covers, entry, sets, here, slice_, queue, commands, total, through)
                 late = 0
                 if p.write_queue_ticks > 0:
-                    channel = channels[slice_ * p.channels // p.slices]
+                    channel = channels[np.int64(place_of(line & 0x7FFFFFFF, deals, p.clump_lines))]
                     late = max(0, channel.free + max(channel.backlog, channel.rows) - through - p.write_queue_ticks)
                 finish(p, sms, messages, responses, times, counts, buckets, i, through + hop + late, now)
                 continue
