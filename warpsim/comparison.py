@@ -8,6 +8,7 @@ have a tolerance in `TOLERANCES`. A required metric that one side lacks is a fai
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -442,7 +443,7 @@ def summarize(comparisons: Sequence[Comparison]) -> dict[str, Any]:
         "scenarios_exact": sum(c.exact for c in comparisons),
         "missing": sum(len(c.missing) for c in comparisons),
         "time_error_mean": _mean(times),
-        "time_error_median": sorted(times)[len(times) // 2] if times else None,
+        "time_error_median": statistics.median(times) if times else None,
         "time_error_worst": {"scenario": worst.scenario, "error": worst.time_error} if worst else None,
         "l1_hit_points_mean": _mean(rates[L1_HIT]),
         "l2_hit_points_mean": _mean(rates[L2_HIT]),
