@@ -193,6 +193,29 @@ def test_a_worker_process_that_dies_loses_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "mark").exists()
 
 
+def test_workers_go_when_their_parent_is_killed(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[2])\n"
+        "from tests.test_campaign import slow; from warpsim import workers\n"
+        "if __name__ == '__main__': list(workers.in_order(slow, [(n, sys.argv[1]) for n in range(2000)], jobs=2))\n"
+    )
+    script = tmp_path / "parent.py"
+    script.write_text(code)
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    parent = subprocess.Popen([sys.executable, str(script), str(marks), str(Path(__file__).parents[1])])
+    deadline = time.monotonic() + 120
+    while len({p.name.partition("-")[2] for p in marks.iterdir()}) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    children = {int(p.name.partition("-")[2]) for p in marks.iterdir()}
+    parent.kill()
+    parent.wait()
+    while any(Path(f"/proc/{pid}/cmdline").exists() for pid in children) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert len(children) == 2
+    assert not any(Path(f"/proc/{pid}/cmdline").exists() for pid in children)
+
+
 def test_a_dask_cluster_that_loses_a_worker_gives_the_same(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     tasks = [(number, str(tmp_path)) for number in range(24)]

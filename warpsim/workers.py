@@ -10,6 +10,7 @@ import itertools
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -71,7 +72,7 @@ def _on_processes(
     restarts = 0
     more = True
     while more or again:
-        pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_ignore_interrupts)
+        pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin_worker)
         inside: dict[Future[Found], tuple[int, Item]] = {}
         try:
             while True:
@@ -129,5 +130,14 @@ def _on_dask(function: Callable[[Item], Found], items: Iterator[Item], address: 
         client.close()
 
 
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops the pool
+def _begin_worker() -> None:
+    """Interrupts are the parent's to handle; and when it is killed, its workers go too."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_follow_parent, daemon=True).start()
+
+
+def _follow_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
