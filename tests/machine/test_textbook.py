@@ -22,10 +22,19 @@ def plain(gpu: Gpu, sms: int = 4) -> Gpu:
         gpu,
         sm=dataclasses.replace(gpu.sm, count=sms),
         launch=dataclasses.replace(gpu.launch, cold_start=0),
-        l1=dataclasses.replace(gpu.l1, queue=10**6, line_limit=2000, store_limit=2000, store_merge_lines=0, store_merge_cycles=0),
+        l1=dataclasses.replace(
+            gpu.l1, queue=10**6, line_limit=2000, store_limit=2000, store_merge_lines=0, store_merge_cycles=0
+        ),
         l2=dataclasses.replace(gpu.l2, slices=6, dirty_ways=0),
         dram=dataclasses.replace(
-            gpu.dram, channels=6, bandwidth_gbs=6 * 51.2, latency_tail=0.0, activation_ns=0.0, row_ns=0.0, write_queue=0, clump_bytes=256
+            gpu.dram,
+            channels=6,
+            bandwidth_gbs=6 * 51.2,
+            latency_tail=0.0,
+            activation_ns=0.0,
+            row_ns=0.0,
+            write_queue=0,
+            clump_bytes=256,
         ),
     )
 
@@ -60,7 +69,9 @@ def kernel(seed: int, ctas: int, warps: int, **rings: int) -> tuple[Stream, list
                 if op["kind"] in (LOAD, STORE):
                     lines = draw.sample(range(spread), draw.choice([1, 1, 4, 8]))
                     masks = [15 if op["kind"] == STORE else draw.choice([1, 3, 12, 15]) for _ in lines]
-                    words += request([line + (1 << 20) for line in lines], masks, tag=draw.randint(1, 3), data=draw.randint(1, 8))
+                    words += request(
+                        [line + (1 << 20) for line in lines], masks, tag=draw.randint(1, 3), data=draw.randint(1, 8)
+                    )
                 elif op["kind"] == SHARED_LOAD:
                     words += request([], data=draw.randint(1, 8))
             pairs.append((block, words))

@@ -1,7 +1,8 @@
 """The machine as a textbook would write it: a SimPy process a request, a `simpy.Resource` at each stage.
 
 Caches are sets without an end, so kernels must be small enough to fit. It imports only the spec, the operation table
-and the rule that deals lines to slices; times are ticks of 1/64 cycle, as in the machine, so that rates are the same numbers.
+and the rule that deals lines to slices; times are ticks of 1/64 cycle, as in the machine, so that rates are the same
+numbers.
 """
 
 from __future__ import annotations
@@ -157,7 +158,9 @@ class Textbook:
     def fetch(self, sm: int, line: int, mask: int, store: bool, there: Any) -> Step:
         env, gpu = self.env, self.gpu
         n = mask.bit_count()
-        cost = round(gpu.crossbar.request_cycles * T) + (n * round(gpu.crossbar.store_sector_cycles * T) if store else 0)
+        cost = round(gpu.crossbar.request_cycles * T) + (
+            n * round(gpu.crossbar.store_sector_cycles * T) if store else 0
+        )
         yield from self.occupy(self.port[sm], cost)
         yield env.timeout(cost + gpu.crossbar.request_latency * T)
         home = int(place_of(line, self.deals, gpu.l2.interleave_bytes // 128))
@@ -207,7 +210,10 @@ class Textbook:
                 yield env.timeout(gpu.l2.hop_latency * T if hit else 0)
             else:
                 self.dram_sectors += len(ask)
-                yield from self.occupy(self.channels[place_of(line, self.channel_deals, gpu.dram.clump_bytes // 128)], len(ask) * self.burst)
+                yield from self.occupy(
+                    self.channels[place_of(line, self.channel_deals, gpu.dram.clump_bytes // 128)],
+                    len(ask) * self.burst,
+                )
                 yield env.timeout(len(ask) * self.burst + (gpu.dram.latency + far * gpu.dram.far_latency) * T)
             arrival.succeed()
         yield env.all_of(awaited)

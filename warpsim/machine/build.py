@@ -37,8 +37,24 @@ from warpsim.frontend.trace import OPERATION, WarpSource
 from warpsim.gpu import Gpu
 from warpsim.machine import crossbar, dram, l1, l2, launch, sm
 from warpsim.machine.records import (
-    BANK, CHANNEL, COMMAND, CTA, GROUP, LANE, LINE, MESSAGE, OPS, RETIREMENT, SET, SLICE, SM_STATE, STATISTICS,
-    TICK, TOTALS, WAITER, WARP,
+    BANK,
+    CHANNEL,
+    COMMAND,
+    CTA,
+    GROUP,
+    LANE,
+    LINE,
+    MESSAGE,
+    OPS,
+    RETIREMENT,
+    SET,
+    SLICE,
+    SM_STATE,
+    STATISTICS,
+    TICK,
+    TOTALS,
+    WAITER,
+    WARP,
 )  # fmt: skip
 
 __all__ = ["Machine", "MachineResult", "simulate_launch"]
@@ -50,9 +66,12 @@ _STUDENT = 2.4  # over 1 - 1/n: 95 % quantile of Student's t for n batches, 3.2 
 NAMES = (
     "sms rows warps ctas_per_sm schedulers barrier_latency line_limit store_limit queue hit_latency return_latency "
     "store_wavefronts miss_wavefronts fill_wavefronts shared_latency l1_capacity mask0 mask1 request_ticks store_ticks "
-    "return_ticks request_latency response_latency warp_start cold_start merge_ticks merge_lines partitions slices interleave_lines clump_lines sets ways dirty_ways near_copies "
-    "slice_sector_ticks slice_write_ticks slice_request_ticks partial_ticks atomic_ticks atomic_repeat_ticks hop_ticks fetch partial_lines channels "
-    "dram_sector_ticks activation_ticks row_ticks open_pieces piece_lines drain_ticks drain_interval_ticks turnaround_ticks "
+    "return_ticks request_latency response_latency warp_start cold_start merge_ticks merge_lines partitions "
+    "slices interleave_lines clump_lines sets ways dirty_ways near_copies "
+    "slice_sector_ticks slice_write_ticks slice_request_ticks partial_ticks atomic_ticks atomic_repeat_ticks "
+    "hop_ticks fetch partial_lines channels "
+    "dram_sector_ticks activation_ticks row_ticks open_pieces piece_lines drain_ticks drain_interval_ticks "
+    "turnaround_ticks "
     "write_queue_ticks dram_latency_ticks far_ticks"
 )
 PARAMETERS = np.dtype([(name, np.int64) for name in NAMES.split()])
@@ -60,16 +79,20 @@ PARAMETERS = np.dtype([(name, np.int64) for name in NAMES.split()])
 # What each component's kernel works on.
 SMs = namedtuple(
     "SMs",
-    "parameters totals sms warps ctas heap fifo ops lanes board_time board_pending groups messages free outs stores responses times lines heads marks "
+    "parameters totals sms warps ctas heap fifo ops lanes board_time board_pending groups messages free outs "
+    "stores responses times lines heads marks "
     "banks waiters free_waiters blocks block_head block_tail block_mask words word_head word_mask done block_first "
     "block_count retirements statistics",
 )
 Crossbar = namedtuple("Crossbar", "parameters sms messages outs stores counts buckets deals")
 Slices = namedtuple(
     "Slices",
-    "parameters totals sms messages responses times counts buckets tags states covers waiting sets slices queue commands channels statistics stack channel_deals",
+    "parameters totals sms messages responses times counts buckets tags states covers waiting sets slices queue "
+    "commands channels statistics stack channel_deals",
 )
-Channels = namedtuple("Channels", "parameters totals messages counts buckets commands channels open_piece tail channel_deals order starts")
+Channels = namedtuple(
+    "Channels", "parameters totals messages counts buckets commands channels open_piece tail channel_deals order starts"
+)
 
 
 @dataclass
@@ -113,7 +136,9 @@ class Machine:
         longest = min(response, gpu.dram.latency)
         self.window = window or min(WINDOW, longest)
         if not 0 < self.window <= longest:
-            raise InputError(f"window of {self.window} cycles: at most {longest} on {gpu.name}, its smallest feedback latency")
+            raise InputError(
+                f"window of {self.window} cycles: at most {longest} on {gpu.name}, its smallest feedback latency"
+            )
         self._l2 = self._cold_l2()
 
     # -- state ------------------------------------------------------------------------------------------------------
@@ -148,31 +173,41 @@ class Machine:
         ns = self.clock_mhz / 1000
         capacity = (g.l1.total_kib - carveout_kib - g.l1.reserved_kib) * 1024 // g.l1.line_bytes
         sector_ns = g.l1.sector_bytes / (g.dram.bandwidth_gbs * g.dram.efficiency / g.dram.channels)
-        values = dict(
-            sms=g.sm.count, rows=warps * ctas_per_sm, warps=warps, ctas_per_sm=ctas_per_sm, schedulers=g.sm.schedulers,
-            barrier_latency=g.sm.barrier_latency, line_limit=g.l1.line_limit, store_limit=g.l1.store_limit,
-            queue=g.l1.queue, hit_latency=g.l1.hit_latency, return_latency=g.l1.return_latency,
-            store_wavefronts=g.l1.store_wavefronts, miss_wavefronts=g.l1.miss_wavefronts,
-            fill_wavefronts=round(g.l1.fill_wavefronts), shared_latency=g.shared.latency,
-            l1_capacity=max(1, capacity // l1.SETS), mask0=g.l1.tag_bank_masks[0], mask1=g.l1.tag_bank_masks[1],
-            request_ticks=_ticks(g.crossbar.request_cycles), store_ticks=_ticks(g.crossbar.store_sector_cycles),
-            return_ticks=_ticks(g.crossbar.return_sector_cycles), request_latency=_ticks(g.crossbar.request_latency),
-            response_latency=_ticks(g.crossbar.return_latency + g.l2.latency), warp_start=g.launch.warp_start,
-            cold_start=g.launch.cold_start, merge_ticks=_ticks(g.l1.store_merge_cycles), merge_lines=g.l1.store_merge_lines,
-            partitions=g.l2.partitions, slices=g.l2.slices, clump_lines=max(1, g.dram.clump_bytes // g.l1.line_bytes),
-            interleave_lines=max(1, g.l2.interleave_bytes // g.l1.line_bytes),
-            sets=g.l2.sets, ways=g.l2.ways, dirty_ways=g.l2.dirty_ways, near_copies=g.l2.near_copies,
-            slice_sector_ticks=_ticks(g.l2.sector_cycles * slow), slice_request_ticks=_ticks(g.l2.request_cycles * slow),
-            slice_write_ticks=_ticks(g.l2.write_sector_cycles * slow), atomic_repeat_ticks=_ticks(g.l2.atomic_repeat_cycles * slow),
-            partial_ticks=_ticks(g.l2.partial_write_cycles * slow), atomic_ticks=_ticks(g.l2.atomic_cycles * slow),
-            hop_ticks=_ticks(g.l2.hop_latency), fetch=g.l2.fetch_bytes // g.l1.sector_bytes,
-            partial_lines=g.l2.partial_lines, channels=g.dram.channels, dram_sector_ticks=_ticks(sector_ns * ns),
-            activation_ticks=_ticks(g.dram.activation_ns * ns), row_ticks=_ticks(g.dram.row_ns * ns), open_pieces=g.dram.open_pieces,
-            piece_lines=g.dram.piece_bytes // g.l1.line_bytes, drain_ticks=_ticks(g.dram.drain_cycles),
-            drain_interval_ticks=_ticks(g.dram.drain_interval), turnaround_ticks=_ticks(g.dram.turnaround),
-            write_queue_ticks=_ticks(g.dram.write_queue), dram_latency_ticks=_ticks(g.dram.latency),
-            far_ticks=_ticks(g.dram.far_latency),
-        )  # fmt: skip
+        values = {
+            "sms": g.sm.count, "rows": warps * ctas_per_sm, "warps": warps, "ctas_per_sm": ctas_per_sm, "schedulers":
+            g.sm.schedulers,
+            "barrier_latency": g.sm.barrier_latency, "line_limit": g.l1.line_limit, "store_limit": g.l1.store_limit,
+            "queue": g.l1.queue, "hit_latency": g.l1.hit_latency, "return_latency": g.l1.return_latency,
+            "store_wavefronts": g.l1.store_wavefronts, "miss_wavefronts": g.l1.miss_wavefronts,
+            "fill_wavefronts": round(g.l1.fill_wavefronts), "shared_latency": g.shared.latency,
+            "l1_capacity": max(1, capacity // l1.SETS), "mask0": g.l1.tag_bank_masks[0],
+            "mask1": g.l1.tag_bank_masks[1],
+            "request_ticks": _ticks(g.crossbar.request_cycles), "store_ticks": _ticks(g.crossbar.store_sector_cycles),
+            "return_ticks": _ticks(g.crossbar.return_sector_cycles),
+            "request_latency": _ticks(g.crossbar.request_latency),
+            "response_latency": _ticks(g.crossbar.return_latency + g.l2.latency), "warp_start": g.launch.warp_start,
+            "cold_start": g.launch.cold_start, "merge_ticks": _ticks(g.l1.store_merge_cycles),
+            "merge_lines": g.l1.store_merge_lines,
+            "partitions": g.l2.partitions, "slices": g.l2.slices, "clump_lines": max(1,
+            g.dram.clump_bytes // g.l1.line_bytes),
+            "interleave_lines": max(1, g.l2.interleave_bytes // g.l1.line_bytes),
+            "sets": g.l2.sets, "ways": g.l2.ways, "dirty_ways": g.l2.dirty_ways, "near_copies": g.l2.near_copies,
+            "slice_sector_ticks": _ticks(g.l2.sector_cycles * slow),
+            "slice_request_ticks": _ticks(g.l2.request_cycles * slow),
+            "slice_write_ticks": _ticks(g.l2.write_sector_cycles * slow),
+            "atomic_repeat_ticks": _ticks(g.l2.atomic_repeat_cycles * slow),
+            "partial_ticks": _ticks(g.l2.partial_write_cycles * slow),
+            "atomic_ticks": _ticks(g.l2.atomic_cycles * slow),
+            "hop_ticks": _ticks(g.l2.hop_latency), "fetch": g.l2.fetch_bytes // g.l1.sector_bytes,
+            "partial_lines": g.l2.partial_lines, "channels": g.dram.channels,
+            "dram_sector_ticks": _ticks(sector_ns * ns),
+            "activation_ticks": _ticks(g.dram.activation_ns * ns), "row_ticks": _ticks(g.dram.row_ns * ns),
+            "open_pieces": g.dram.open_pieces,
+            "piece_lines": g.dram.piece_bytes // g.l1.line_bytes, "drain_ticks": _ticks(g.dram.drain_cycles),
+            "drain_interval_ticks": _ticks(g.dram.drain_interval), "turnaround_ticks": _ticks(g.dram.turnaround),
+            "write_queue_ticks": _ticks(g.dram.write_queue), "dram_latency_ticks": _ticks(g.dram.latency),
+            "far_ticks": _ticks(g.dram.far_latency),
+        }  # fmt: skip
         table = np.zeros(1, PARAMETERS)
         for name in PARAMETERS.names or ():
             table[name] = values[name]
@@ -228,9 +263,11 @@ class Machine:
                 heap=np.zeros(sms * 64 + 64, np.int64), fifo=np.zeros(sms * sm.FIFO, np.int32),
                 ops=self._operations(source), lanes=np.zeros(sms * 4, LANE), board_time=np.zeros(rows * 8, np.int64),
                 board_pending=np.zeros(rows * 8, np.int32), groups=np.zeros(rows * sm.GROUPS, GROUP), messages=messages,
-                free=stacks(pool), outs=outs, stores=stores, responses=responses, times=times, lines=np.zeros(lines, LINE), heads=np.full(sms * l1.HEADS, -1, np.int16),
+                free=stacks(pool), outs=outs, stores=stores, responses=responses, times=times, lines=np.zeros(lines,
+                LINE), heads=np.full(sms * l1.HEADS, -1, np.int16),
                 marks=np.zeros(sms * l1.SETS * l1.WORDS, np.int64), banks=np.zeros(sms * l1.SETS, BANK),
-                waiters=np.zeros(sms * MERGES, WAITER), free_waiters=np.tile(np.arange(MERGES, dtype=np.int16)[::-1], sms), blocks=rings.blocks.reshape(-1),
+                waiters=np.zeros(sms * MERGES, WAITER), free_waiters=np.tile(np.arange(MERGES, dtype=np.int16)[::-1],
+                sms), blocks=rings.blocks.reshape(-1),
                 block_head=rings.block_head, block_tail=rings.block_tail, block_mask=rings.blocks.shape[1] - 1,
                 words=rings.words.view(np.int64).reshape(-1), word_head=rings.word_head,
                 word_mask=rings.words.shape[1] - 1, done=rings.done,
@@ -239,13 +276,16 @@ class Machine:
                 statistics=statistics,
             ),
             Crossbar(
-                parameters=table, sms=state, messages=messages, outs=outs, stores=stores, counts=counts, buckets=buckets,
+                parameters=table, sms=state, messages=messages, outs=outs, stores=stores, counts=counts,
+                buckets=buckets,
                 deals=crossbar.deal_table(int(p["slices"])),
             ),
             Slices(
-                parameters=table, totals=totals, sms=state, messages=messages, responses=responses, times=times, counts=counts,
+                parameters=table, totals=totals, sms=state, messages=messages, responses=responses, times=times,
+                counts=counts,
                 buckets=buckets, commands=commands,
-                channels=channels, statistics=statistics, stack=np.zeros(sms * pool + 1, np.int32), channel_deals=channel_deals, **self._l2,
+                channels=channels, statistics=statistics, stack=np.zeros(sms * pool + 1, np.int32),
+                channel_deals=channel_deals, **self._l2,
             ),
             Channels(
                 parameters=table, totals=totals, messages=messages, counts=counts, buckets=buckets, commands=commands,
@@ -257,7 +297,9 @@ class Machine:
 
     # -- a launch ---------------------------------------------------------------------------------------------------
 
-    def run(self, source: WarpSource, *, ctas_per_sm: int, carveout_kib: int = 8, sample: bool = False) -> MachineResult:
+    def run(
+        self, source: WarpSource, *, ctas_per_sm: int, carveout_kib: int = 8, sample: bool = False
+    ) -> MachineResult:
         """Run a launch on the machine as the last one left its L2."""
         per_sm = min(ctas_per_sm, -(-source.ctas // self.gpu.sm.count))
         source.open(self.gpu.sm.count * per_sm)
@@ -270,7 +312,9 @@ class _Launch:
     def __init__(self, machine: Machine, source: WarpSource, ctas_per_sm: int, carveout_kib: int, sample: bool) -> None:
         gpu = machine.gpu
         if source.warps_per_cta * ctas_per_sm > gpu.sm.max_warps:
-            raise InputError(f"{ctas_per_sm} CTAs of {source.warps_per_cta} warps an SM: at most {gpu.sm.max_warps} warps")
+            raise InputError(
+                f"{ctas_per_sm} CTAs of {source.warps_per_cta} warps an SM: at most {gpu.sm.max_warps} warps"
+            )
         self.machine, self.source = machine, source
         table = machine._parameters(source.warps_per_cta, ctas_per_sm, carveout_kib)
         self.p = table[0]
@@ -316,7 +360,9 @@ class _Launch:
         if len(ctas):
             self.running[slots] = np.stack([ctas, times], 1)
             self.source.start(ctas, slots)
-            launch.start(self.sm_array, slots, np.maximum(times, self.machine.window + int(self.env.now) if self.retired else 0))
+            launch.start(
+                self.sm_array, slots, np.maximum(times, self.machine.window + int(self.env.now) if self.retired else 0)
+            )
 
     def _window(self) -> tuple[int, int]:
         now = int(self.env.now)
@@ -385,7 +431,8 @@ class _Launch:
             t = self.totals
             self.samples.append(
                 (
-                    int(self.env.now), self.retired, int(t["flying"]), int(t["warps"]), int(t["l2_asked"]), int(t["dram_read"]),
+                    int(self.env.now), self.retired, int(t["flying"]), int(t["warps"]), int(t["l2_asked"]),
+                    int(t["dram_read"]),
                     int(t["dram_written"]),
                 )
             )  # fmt: skip
@@ -439,8 +486,10 @@ class _Launch:
             "l1_load_tag_wavefronts": s["load_wavefronts"].sum(), "data_wavefronts": s["data_busy"].sum(),
             "l2_requests": s["requests"].sum(), "l2_read_sectors": s["read_sectors"].sum(),
             "l2_write_sectors": s["write_sectors"].sum(), "l2_sectors": t["l2_sectors"], "l2_hit_sectors": t["l2_hits"],
-            "l2_miss_sectors": t["l2_misses"], "dram_read_sectors": t["dram_read"], "dram_write_sectors": t["dram_written"],
-            "dram_fill_sectors": t["fills"], "dram_activations": t["activations"], "stall_cycles": s["stall_cycles"].sum(),
+            "l2_miss_sectors": t["l2_misses"], "dram_read_sectors": t["dram_read"],
+            "dram_write_sectors": t["dram_written"],
+            "dram_fill_sectors": t["fills"], "dram_activations": t["activations"],
+            "stall_cycles": s["stall_cycles"].sum(),
             "blocked_cycles": s["blocked_cycles"].sum(), "warp_cycles": s["warp_cycles"].sum(),
             "statistics": self.sm_array.statistics.copy(),
         }  # fmt: skip
@@ -467,7 +516,9 @@ class _Launch:
         whole = cycles + (self._extrapolate(counters) if self.skipped else 0.0)
         statistics = counters.pop("statistics")
         ns = whole / clock + gpu.launch.fixed_ns
-        counters["warps_active_pct"] = 100 * float(counters.pop("warp_cycles")) / (max(whole, 1) * self.sms * gpu.sm.max_warps)
+        counters["warps_active_pct"] = (
+            100 * float(counters.pop("warp_cycles")) / (max(whole, 1) * self.sms * gpu.sm.max_warps)
+        )
         span = max(cycles, 1)
         busy = {
             "issue": float(s["issued"].sum()) / (span * self.sms * gpu.sm.schedulers),
@@ -478,7 +529,9 @@ class _Launch:
             "L2 slices": float(self.slices.slices["busy"].sum()) / (span * gpu.l2.slices * TICK),
             "DRAM data": float(channels["busy"].sum()) / (span * gpu.dram.channels * TICK),
             "DRAM turnaround": float(channels["turning"].sum()) / (span * gpu.dram.channels * TICK),
-            "DRAM activation": float(t["activations"]) * float(p["activation_ticks"]) / (span * gpu.dram.channels * TICK),
+            "DRAM activation": float(t["activations"])
+            * float(p["activation_ticks"])
+            / (span * gpu.dram.channels * TICK),
             "dispatch": self.retired * self.dispatcher.dispatch_ticks / TICK / span,
         }
         by_instruction = {
@@ -487,9 +540,11 @@ class _Launch:
             "stall_cycles": statistics["stalls"].copy(),
         }  # fmt: skip
         return MachineResult(
-            cycles=ns * clock, ns=ns, machine_cycles=cycles, ctas=self.source.ctas, ctas_run=self.retired, half_width=self.half_width * (whole - cycles) / max(whole, 1),
+            cycles=ns * clock, ns=ns, machine_cycles=cycles, ctas=self.source.ctas, ctas_run=self.retired,
+            half_width=self.half_width * (whole - cycles) / max(whole, 1),
             counters={k: float(v) for k, v in counters.items()}, by_instruction=by_instruction, busy=busy,
-            series=self._series(), spans=np.concatenate([np.empty((0, 4), np.int64), *self.spans]), windows=self.windows, refills=self.refills,
+            series=self._series(), spans=np.concatenate([np.empty((0, 4), np.int64), *self.spans]),
+            windows=self.windows, refills=self.refills,
         )  # fmt: skip
 
     def _series(self, bins: int = 200) -> dict[str, NDArray[np.float64]]:
@@ -497,7 +552,7 @@ class _Launch:
         table = np.array([(0,) * 7, *self.samples], np.float64)
         stride = max(1, -(-(len(table) - 1) // bins))
         ends = table[stride::stride] if len(table) > stride else table[-1:]
-        starts = table[: -stride : stride][: len(ends)] if len(table) > stride else table[:1]
+        starts = table[:-stride:stride][: len(ends)] if len(table) > stride else table[:1]
         seconds = (ends[:, 0] - starts[:, 0]) / (self.machine.clock_mhz * 1e6)
         seconds[seconds == 0] = np.inf
         return {

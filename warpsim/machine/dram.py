@@ -2,25 +2,21 @@
 """DRAM channels: reads in order of arrival, writes gathered and drained in batches, a limit on row activations.
 
 A read of a piece (consecutive bytes on one row of a channel) that is not among those open costs an activation, as does
-every write-back and fill: the channel starts at most one in `activation_ns`. A drain costs a turnaround. The latency of a read has a part that is fixed and an
-exponential part drawn from a hash of its piece.
-"""
-
-from __future__ import annotations
+every write-back and fill: the channel starts at most one in `activation_ns`. A drain costs a turnaround. The latency
+of a read has a part that is fixed and an exponential part drawn from a hash of its piece.
+"""from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
+import numpy as np from numpy.typing import NDArray
 
-from warpsim.machine.crossbar import mix, place_of, schedule
-from warpsim.machine.host import borrowed, compiled, prefetch
-from warpsim.machine.l2 import READ_LINE, WRITE_LINE
-from warpsim.machine.records import FILL, TICK_BITS, sectors_of
+from warpsim.machine.crossbar import mix, place_of, schedule from warpsim.machine.host import borrowed, compiled,
+prefetch from warpsim.machine.l2 import READ_LINE, WRITE_LINE from warpsim.machine.records import FILL, TICK_BITS,
+sectors_of
 
 
 def tail_table(mean_ticks: float) -> NDArray[np.int64]:
-    """1024 quantiles of an exponential distribution."""
+"""1024 quantiles of an exponential distribution."""
     return np.array([-mean_ticks * math.log((k + 0.5) / 1024) for k in range(1024)]).astype(np.int64)
 
 
@@ -52,7 +48,12 @@ def advance(m, begin, end):
     total = m.totals[0]
     messages, commands, channels = borrowed(m.messages), borrowed(m.commands), borrowed(m.channels)
     deals = borrowed(m.channel_deals)
-    counts, buckets, open_piece, tail = borrowed(m.counts), borrowed(m.buckets), borrowed(m.open_piece), borrowed(m.tail)
+    counts, buckets, open_piece, tail = (
+        borrowed(m.counts),
+        borrowed(m.buckets),
+        borrowed(m.open_piece),
+        borrowed(m.tail),
+    )
     order, starts = borrowed(m.order), borrowed(m.starts)
     # Sort by cycle; what slices hand over after this window stays for the next.
     count = total.commands
@@ -69,8 +70,7 @@ def advance(m, begin, end):
             order[starts[b]] = k
             starts[b] += 1
     for position in range(due):
-        k = np.int64(order[position])
-        c = commands[k]
+        c = commands[np.int64(order[position])]
         if position + 8 < due and commands[np.int64(order[position + 8])].kind == READ_LINE:
             prefetch(messages, np.int64(commands[np.int64(order[position + 8])].message))
         channel = np.int64(place_of(c.line & 0x7FFFFFFF, deals, p.clump_lines))
@@ -115,8 +115,8 @@ def advance(m, begin, end):
                 kept += 1
     total.commands = kept
     # A channel without reads drains on its own.
-    for channel in range(p.channels):
-        ch = channels[channel]
+    for number in range(p.channels):
+        ch = channels[number]
         start = max(ch.free, begin << TICK_BITS)
         if max(ch.backlog, ch.rows) >= p.drain_ticks and start < end << TICK_BITS:
             drain(ch, start, p.turnaround_ticks)

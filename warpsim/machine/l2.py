@@ -6,31 +6,26 @@ home slice, and read data stays near as a copy while the home copy is next to go
 from DRAM. Whole-sector writes need nothing from DRAM; a partly written sector waits in its slice's queue for the rest
 and, when the queue is full, is filled from DRAM. A set holds a limited number of dirty lines.
 Sectors under way merge. Each slice serves requests in order of arrival.
-"""
-
-from __future__ import annotations
+"""from __future__ import annotations
 
 import numpy as np
 
-from warpsim.machine.crossbar import BUCKET, CALENDAR, place_of, respond, schedule
-from warpsim.machine.host import borrowed, compiled, prefetch
-from warpsim.machine.records import ATOMIC, FILL, HOME, NEAR, READ, RESPOND, TICK, TICK_BITS, WRITE, sectors_of
+from warpsim.machine.crossbar import BUCKET, CALENDAR, place_of, respond, schedule from warpsim.machine.host import
+borrowed, compiled, prefetch from warpsim.machine.records import ATOMIC, FILL, HOME, READ, RESPOND, TICK, TICK_BITS,
+WRITE, sectors_of
 
-WAYS = 64  # stride of a set in the tag arrays
-QUEUE = 8192  # partly written lines that a slice can list
-INLINE = 4 * TICK  # responses due this soon are charged at once
+WAYS = 64 # stride of a set in the tag arrays QUEUE = 8192 # partly written lines that a slice can list INLINE = 4 *
+TICK # responses due this soon are charged at once
 
-# What a way knows: bits 0-3 valid, 4-7 dirty, 8-11 under way, 12-15 partly written.
-REFERENCED = 1 << 16
-WAITED = 1 << 17
+# What a way knows: bits 0-3 valid, 4-7 dirty, 8-11 under way, 12-15 partly written. REFERENCED = 1 << 16 WAITED = 1
+<< 17
 
-# Commands to DRAM.
-READ_LINE, WRITE_LINE, FILL_LINE = 0, 1, 2
+# Commands to DRAM. READ_LINE, WRITE_LINE, FILL_LINE = 0, 1, 2
 
 
 @compiled
 def look_up(tags, first, tag):
-    """Entry of the set that starts at `first` with that tag, or -1; no early exit, so that it vectorises."""
+"""Entry of the set that starts at `first` with that tag, or -1; no early exit, so that it vectorises."""
     start = np.uint64(first)  # an unsigned index needs no wrap-around: contiguous loads
     found = np.int32(0)
     for w in range(np.uint64(WAYS)):
@@ -233,7 +228,9 @@ def filled(p, sms, messages, responses, times, counts, buckets, states, waiting,
             msg.home = -1
         if msg.near >= 0:
             entry = np.int64(msg.near)
-            depth = arrive(messages, states, waiting, entry, np.int64(msg.fetch), slices[entry // (p.sets * WAYS)], stack, depth)
+            depth = arrive(
+                messages, states, waiting, entry, np.int64(msg.fetch), slices[entry // (p.sets * WAYS)], stack, depth
+            )
             msg.fetch = 0
             if (states[entry] >> 8) & msg.mask & 15:
                 wait(messages, states, waiting, entry, j)
@@ -297,7 +294,16 @@ def advance(m, begin, end):
             stage = msg.stage
             kind = msg.kind
             if stage == RESPOND:
-                respond(p, sms, messages, responses, times, i, t, sectors_of(msg.mask) if kind == READ or kind == ATOMIC else 0)
+                respond(
+                    p,
+                    sms,
+                    messages,
+                    responses,
+                    times,
+                    i,
+                    t,
+                    sectors_of(msg.mask) if kind in (READ, ATOMIC) else 0,
+                )
                 continue
             if stage == FILL:
                 # Mostly the line is near or home alone and nobody waits for it.
@@ -309,10 +315,12 @@ def advance(m, begin, end):
                         state = (state | fetch) & ~(fetch << 8)
                         states[near] = state
                         if (state >> 8) & msg.mask & 15 == 0:
-                            sectors = sectors_of(msg.mask) if kind == READ or kind == ATOMIC else 0
+                            sectors = sectors_of(msg.mask) if kind in (READ, ATOMIC) else 0
                             respond(p, sms, messages, responses, times, i, t, sectors)
                             continue
-                filled(p, sms, messages, responses, times, counts, buckets, states, waiting, sets, slices, stack, i, t, now)
+                filled(
+                    p, sms, messages, responses, times, counts, buckets, states, waiting, sets, slices, stack, i, t, now
+                )
                 continue
             at_home = stage == HOME
             slice_ = np.int64(msg.home_slice if at_home else msg.near_slice)
@@ -334,7 +342,10 @@ def advance(m, begin, end):
                 if at_home:
                     ticks = max(ticks, (n - part) * p.slice_write_ticks + part * p.partial_ticks)
             elif at_home:
-                ticks = max(p.slice_request_ticks, msg.operations * (p.atomic_repeat_ticks if here.atomic == line else p.atomic_ticks))
+                ticks = max(
+                    p.slice_request_ticks,
+                    msg.operations * (p.atomic_repeat_ticks if here.atomic == line else p.atomic_ticks),
+                )
                 here.atomic = line
             else:
                 ticks = p.slice_request_ticks
@@ -353,7 +364,7 @@ def advance(m, begin, end):
                 schedule(counts, buckets, i, msg.time, now)
                 continue
             entry = look_up(tags, first, tag)
-            state = np.int64(states[entry]) if entry >= 0 else 0
+            state = np.int64(states[entry]) if entry >= 0 else np.int64(0)
             if kind == READ:
                 missing = want & (15 ^ (state & 15))
                 if entry >= 0 and (missing == 0 or direct or not at_home):

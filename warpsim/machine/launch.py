@@ -62,6 +62,7 @@ class Dispatcher:
         self._first = (order % sms) * per_sm + order // sms  # breadth first over the SMs
 
     def first_wave(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """CTAs of the start: numbers, slots, launch cycles."""
         return self._launch(self._first[: self.ctas], np.zeros(min(self.ctas, len(self._first)), np.int64))
 
     def after(

@@ -128,7 +128,8 @@ LINE = np.dtype(  # an entry of L1; numbers within the SM
 )
 
 WAITER = np.dtype(  # a request merged with one under way
-    [("next", np.int16), ("row", np.int32), ("generation", np.int32), ("mask", np.uint8), ("barrier", np.uint8)], align=True
+    [("next", np.int16), ("row", np.int32), ("generation", np.int32), ("mask", np.uint8), ("barrier", np.uint8)],
+    align=True,
 )
 
 OPS = np.dtype(

@@ -1,38 +1,58 @@
 # mypy: disallow-untyped-defs=False, disallow-untyped-calls=False, disallow-untyped-decorators=False
 """The SM array: warps, schedulers, barriers, L1TEX with its tag and data stages, shared memory.
 
-A warp issues in order. Of each operation: the plain instructions before it take scheduler slots and the warp's own stall
-cycles; it waits for its scoreboards; it issues; its stall cycles pass. Memory operations go through one queue: tag
-stage (tag wavefronts), data stage (data wavefronts, shared with shared memory), L1 look-up a line, a message to L2 for
-each line with missing sectors. Sectors under way merge. When lines or stores outstanding reach their limit the queue
-stops, and goes on with the response that makes room. All of this happens at the event's own time; latencies are added
-to completions only.
-"""
-
-from __future__ import annotations
+A warp issues in order. Of each operation: the plain instructions before it take scheduler slots and the warp's own
+stall cycles; it waits for its scoreboards; it issues; its stall cycles pass. Memory operations go through one queue:
+tag stage (tag wavefronts), data stage (data wavefronts, shared with shared memory), L1 look-up a line, a message to L2
+for each line with missing sectors. Sectors under way merge. When lines or stores outstanding reach their limit the
+queue stops, and goes on with the response that makes room. All of this happens at the event's own time; latencies are
+added to completions only.
+"""from __future__ import annotations
 
 import numpy as np
 
 from warpsim.frontend.trace import (
-    ASYNC_COPY, ATOMIC, BARRIER, DEPBAR, EXIT, FIXED, LDGDEPBAR, LOAD, LOCAL_LOAD, LOCAL_STORE, REDUCTION, SHARED_ATOMIC,
-    SHARED_LOAD, SHARED_STORE, STORE,
+    ASYNC_COPY,
+    ATOMIC,
+    BARRIER,
+    DEPBAR,
+    EXIT,
+    FIXED,
+    LDGDEPBAR,
+    LOAD,
+    LOCAL_STORE,
+    REDUCTION,
+    SHARED_ATOMIC,
+    SHARED_LOAD,
+    STORE,
 )  # fmt: skip
 from warpsim.machine.host import borrowed, compiled, prefetch
 from warpsim.machine.l1 import SETS, allocate, bank_of, find, mark
 from warpsim.machine.records import (
-    AT_BARRIER, AT_LSU, CHECK, EXECUTE, FOREVER, GAP, IDLE, PORT, READ, RUNNING, TICK_BITS, WAITING, WRITE,
+    AT_BARRIER,
+    AT_LSU,
+    CHECK,
+    EXECUTE,
+    FOREVER,
+    GAP,
+    IDLE,
+    PORT,
+    READ,
+    RUNNING,
+    TICK_BITS,
+    WAITING,
+    WRITE,
     sectors_of,
 )  # fmt: skip
 from warpsim.machine.records import ATOMIC as ATOMIC_MESSAGE
 from warpsim.machine.records import REDUCTION as REDUCTION_MESSAGE
 
-GROUPS = 16  # groups of asynchronous copies a warp may have open
-FIFO = 64
+GROUPS = 16 # groups of asynchronous copies a warp may have open FIFO = 64
 
 
 @compiled
 def push(heap, base, count, key):
-    """Insert a key (cycle × 64 + row of the SM) in a binary heap of `count` keys."""
+"""Insert a key (cycle × 64 + row of the SM) in a binary heap of `count` keys."""
     i = count
     while i > 0:
         parent = (i - 1) >> 1
@@ -104,7 +124,13 @@ def advance(m, end):
     # Each array leaves the tuple once; the kernel is one piece, for speed.
     p = m.parameters[0]
     total = m.totals[0]
-    sms, warps, ctas, heap, fifo = borrowed(m.sms), borrowed(m.warps), borrowed(m.ctas), borrowed(m.heap), borrowed(m.fifo)
+    sms, warps, ctas, heap, fifo = (
+        borrowed(m.sms),
+        borrowed(m.warps),
+        borrowed(m.ctas),
+        borrowed(m.heap),
+        borrowed(m.fifo),
+    )
     ops, lanes, groups = borrowed(m.ops), borrowed(m.lanes), borrowed(m.groups)
     board_time, board_pending = borrowed(m.board_time), borrowed(m.board_pending)
     messages, free = borrowed(m.messages), borrowed(m.free)
@@ -334,7 +360,7 @@ def advance(m, end):
                         tag = (header >> 8) & 255
                         data = (header >> 16) & 0xFFFF
                         is_shared = SHARED_LOAD <= kind <= SHARED_ATOMIC
-                        is_store = kind == STORE or kind == REDUCTION or kind == LOCAL_STORE
+                        is_store = kind in (STORE, REDUCTION, LOCAL_STORE)
                         if s.blocked or (not from_fifo and s.fifo_count > 0):
                             full = True
                         elif is_shared:
@@ -438,7 +464,9 @@ def advance(m, end):
                                             bank_of(line, p.mask0, p.mask1) % SETS, line, s.requests,
                                         )  # fmt: skip
                                     if entry >= 0:
-                                        lines[first_line + entry].valid |= (word >> 4) & (15 ^ lines[first_line + entry].pending)
+                                        lines[first_line + entry].valid |= (word >> 4) & (
+                                            15 ^ lines[first_line + entry].pending
+                                        )
                                     entry = -1
                                 elif not is_store:
                                     misses += 1
@@ -547,7 +575,9 @@ def advance(m, end):
                         word_head[row] = at + 1 + count
                 elif kind == FIXED:
                     if op.write_barrier < 6:
-                        board_time[row * 8 + op.write_barrier] = max(board_time[row * 8 + op.write_barrier], t + op.latency)
+                        board_time[row * 8 + op.write_barrier] = max(
+                            board_time[row * 8 + op.write_barrier], t + op.latency
+                        )
                     if op.read_barrier < 6:
                         board_time[row * 8 + op.read_barrier] = max(board_time[row * 8 + op.read_barrier], t + 2)
                 elif kind == LDGDEPBAR:
@@ -559,7 +589,7 @@ def advance(m, end):
                     g = groups[row * GROUPS + (w.group_tail & (GROUPS - 1))]
                     g.pending = 0
                     g.time = 0
-                elif kind == BARRIER or kind == EXIT:
+                elif kind in (BARRIER, EXIT):
                     slot = row // p.warps
                     c = ctas[slot]
                     if kind == BARRIER:
