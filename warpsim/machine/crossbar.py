@@ -4,19 +4,23 @@
 A line's own slice follows from its address: consecutive pieces are dealt to the slices in pseudo-random order, each
 slice once in a block of pieces; in the same way larger clumps are dealt to the channels of DRAM. A request from the
 other side first goes to the slice of the same number on the SM's side.
-"""from __future__ import annotations
+"""
+
+from __future__ import annotations
 
 import numpy as np
 
-from warpsim.machine.host import borrowed, compiled from warpsim.machine.records import HOME, NEAR, TICK_BITS, WRITE
+from warpsim.machine.host import borrowed, compiled
+from warpsim.machine.records import HOME, NEAR, TICK_BITS, WRITE
 
-CALENDAR = 2048 # cycles ahead for which events have a bucket of their own BUCKET = 256 # events of a cycle; more go
-to the next DEALS = 16 # tables of a pseudo-random order CHANNEL_ROUNDS = 32 # times each channel occurs in a table of
-clumps; each slice occurs once in one of pieces
+CALENDAR = 2048  # cycles ahead for which events have a bucket of their own
+BUCKET = 256  # events of a cycle; more go to the next
+DEALS = 16  # tables of a pseudo-random order
+CHANNEL_ROUNDS = 32  # times each channel occurs in a table of clumps; each slice occurs once in one of pieces
 
 
 def deal_table(places: int, rounds: int = 1) -> np.ndarray:
-"""`DEALS` orders in which stretches of lines are dealt to slices or channels, each so many times in an order."""
+    """`DEALS` orders in which stretches of lines are dealt to slices or channels, each so many times in an order."""
     rng = np.random.default_rng(12345)
     deck = np.tile(np.arange(places), rounds)
     return np.stack([rng.permutation(deck) for _ in range(DEALS)]).astype(np.int16).ravel()

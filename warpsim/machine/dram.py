@@ -1,22 +1,26 @@
 # mypy: disallow-untyped-defs=False, disallow-untyped-calls=False, disallow-untyped-decorators=False
 """DRAM channels: reads in order of arrival, writes gathered and drained in batches, a limit on row activations.
 
-A read of a piece (consecutive bytes on one row of a channel) that is not among those open costs an activation, as does
-every write-back and fill: the channel starts at most one in `activation_ns`. A drain costs a turnaround. The latency
-of a read has a part that is fixed and an exponential part drawn from a hash of its piece.
-"""from __future__ import annotations
+A read of a piece (consecutive bytes on one row of a channel) that is not among those open costs an activation, as
+does every write-back and fill: the channel starts at most one in `activation_ns`. A drain costs a turnaround. The
+latency of a read has a part that is fixed and an exponential part drawn from a hash of its piece.
+"""
+
+from __future__ import annotations
 
 import math
 
-import numpy as np from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
-from warpsim.machine.crossbar import mix, place_of, schedule from warpsim.machine.host import borrowed, compiled,
-prefetch from warpsim.machine.l2 import READ_LINE, WRITE_LINE from warpsim.machine.records import FILL, TICK_BITS,
-sectors_of
+from warpsim.machine.crossbar import mix, place_of, schedule
+from warpsim.machine.host import borrowed, compiled, prefetch
+from warpsim.machine.l2 import READ_LINE, WRITE_LINE
+from warpsim.machine.records import FILL, TICK_BITS, sectors_of
 
 
 def tail_table(mean_ticks: float) -> NDArray[np.int64]:
-"""1024 quantiles of an exponential distribution."""
+    """1024 quantiles of an exponential distribution."""
     return np.array([-mean_ticks * math.log((k + 0.5) / 1024) for k in range(1024)]).astype(np.int64)
 
 

@@ -1,18 +1,22 @@
 # mypy: disallow-untyped-defs=False, disallow-untyped-calls=False, disallow-untyped-decorators=False
 """L1 cache of an SM: sectored lines in four sets, one a tag bank, found through a hash table.
 
-Replacement is not LRU: a new line is unmarked, a hit marks it, an unmarked line is evicted at random, one time in eight
-any line (from a hash of line and count, so that results repeat); when all are marked,
-all marks are cleared. Lines with sectors under way stay. A load that finds no line to evict is fetched past the cache.
+Replacement is not LRU: a new line is unmarked, a hit marks it, an unmarked line is evicted at random, one time in
+eight any line (from a hash of line and count, so that results repeat); when all are marked, all marks are cleared.
+Lines with sectors under way stay. A load that finds no line to evict is fetched past the cache.
 
 An entry is known by its number within the SM; `base` is the SM's first. Marks are bit maps of 512 bits a set.
-"""from __future__ import annotations
+"""
+
+from __future__ import annotations
 
 import numpy as np
 
 from warpsim.machine.host import compiled
 
-HEADS = 4096 # hash table of an SM SETS = 4 WORDS = 8 # of a set's bit map
+HEADS = 4096  # hash table of an SM
+SETS = 4
+WORDS = 8  # of a set's bit map
 
 _ORDER = np.zeros(64, np.int64)  # bit number of an isolated bit, by its de Bruijn hash
 for _k in range(64):
@@ -21,7 +25,7 @@ for _k in range(64):
 
 @compiled
 def bank_of(line, mask0, mask1):
-"""Tag bank of a line: two parities over bits of its number."""
+    """Tag bank of a line: two parities over bits of its number."""
     a = line & mask0
     b = line & mask1
     a ^= a >> 32

@@ -6,26 +6,31 @@ home slice, and read data stays near as a copy while the home copy is next to go
 from DRAM. Whole-sector writes need nothing from DRAM; a partly written sector waits in its slice's queue for the rest
 and, when the queue is full, is filled from DRAM. A set holds a limited number of dirty lines.
 Sectors under way merge. Each slice serves requests in order of arrival.
-"""from __future__ import annotations
+"""
+
+from __future__ import annotations
 
 import numpy as np
 
-from warpsim.machine.crossbar import BUCKET, CALENDAR, place_of, respond, schedule from warpsim.machine.host import
-borrowed, compiled, prefetch from warpsim.machine.records import ATOMIC, FILL, HOME, READ, RESPOND, TICK, TICK_BITS,
-WRITE, sectors_of
+from warpsim.machine.crossbar import BUCKET, CALENDAR, place_of, respond, schedule
+from warpsim.machine.host import borrowed, compiled, prefetch
+from warpsim.machine.records import ATOMIC, FILL, HOME, READ, RESPOND, TICK, TICK_BITS, WRITE, sectors_of
 
-WAYS = 64 # stride of a set in the tag arrays QUEUE = 8192 # partly written lines that a slice can list INLINE = 4 *
-TICK # responses due this soon are charged at once
+WAYS = 64  # stride of a set in the tag arrays
+QUEUE = 8192  # partly written lines that a slice can list
+INLINE = 4 * TICK  # responses due this soon are charged at once
 
-# What a way knows: bits 0-3 valid, 4-7 dirty, 8-11 under way, 12-15 partly written. REFERENCED = 1 << 16 WAITED = 1
-<< 17
+# What a way knows: bits 0-3 valid, 4-7 dirty, 8-11 under way, 12-15 partly written.
+REFERENCED = 1 << 16
+WAITED = 1 << 17
 
-# Commands to DRAM. READ_LINE, WRITE_LINE, FILL_LINE = 0, 1, 2
+# Commands to DRAM.
+READ_LINE, WRITE_LINE, FILL_LINE = 0, 1, 2
 
 
 @compiled
 def look_up(tags, first, tag):
-"""Entry of the set that starts at `first` with that tag, or -1; no early exit, so that it vectorises."""
+    """Entry of the set that starts at `first` with that tag, or -1; no early exit, so that it vectorises."""
     start = np.uint64(first)  # an unsigned index needs no wrap-around: contiguous loads
     found = np.int32(0)
     for w in range(np.uint64(WAYS)):

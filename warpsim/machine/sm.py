@@ -3,11 +3,13 @@
 
 A warp issues in order. Of each operation: the plain instructions before it take scheduler slots and the warp's own
 stall cycles; it waits for its scoreboards; it issues; its stall cycles pass. Memory operations go through one queue:
-tag stage (tag wavefronts), data stage (data wavefronts, shared with shared memory), L1 look-up a line, a message to L2
-for each line with missing sectors. Sectors under way merge. When lines or stores outstanding reach their limit the
+tag stage (tag wavefronts), data stage (data wavefronts, shared with shared memory), L1 look-up a line, a message to
+L2 for each line with missing sectors. Sectors under way merge. When lines or stores outstanding reach their limit the
 queue stops, and goes on with the response that makes room. All of this happens at the event's own time; latencies are
 added to completions only.
-"""from __future__ import annotations
+"""
+
+from __future__ import annotations
 
 import numpy as np
 
@@ -47,12 +49,13 @@ from warpsim.machine.records import (
 from warpsim.machine.records import ATOMIC as ATOMIC_MESSAGE
 from warpsim.machine.records import REDUCTION as REDUCTION_MESSAGE
 
-GROUPS = 16 # groups of asynchronous copies a warp may have open FIFO = 64
+GROUPS = 16  # groups of asynchronous copies a warp may have open
+FIFO = 64
 
 
 @compiled
 def push(heap, base, count, key):
-"""Insert a key (cycle × 64 + row of the SM) in a binary heap of `count` keys."""
+    """Insert a key (cycle × 64 + row of the SM) in a binary heap of `count` keys."""
     i = count
     while i > 0:
         parent = (i - 1) >> 1
