@@ -16,7 +16,7 @@ from warpsim.frontend.sass import load_program
 from warpsim.frontend.simt import Executor
 from warpsim.gpu import Gpu, Occupancy, load_gpu, occupancy
 from warpsim.machine.build import MachineResult, simulate_launch
-from warpsim.metrics import REQUIRED, global_sectors
+from warpsim.metrics import REQUIRED
 from warpsim.result import Result, build_result
 from warpsim.scenario import Scenario, load
 from warpsim.uncertainty import expected
@@ -132,8 +132,7 @@ def _result(
         "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_miss.sum": timed["l1_load_miss_sectors"],
         "lts__t_requests_srcunit_tex.sum": timed["l2_requests"],
         "lts__t_sectors_srcunit_tex_op_read.sum": timed["l2_read_sectors"],
-        # The machine's written sectors hold those of reductions, which Nsight counts apart.
-        "lts__t_sectors_srcunit_tex_op_write.sum": max(0, timed["l2_write_sectors"] - metrics[global_sectors("red")]),
+        "lts__t_sectors_srcunit_tex_op_write.sum": timed["l2_write_sectors"],
         "lts__t_sectors_srcunit_tex_lookup_hit.sum": timed["l2_hit_sectors"],
         "lts__t_sectors_srcunit_tex_lookup_miss.sum": timed["l2_miss_sectors"],
         "lts__t_sectors.sum": timed["l2_sectors"],
