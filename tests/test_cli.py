@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -52,18 +51,10 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
     return calls
 
 
-def test_help_is_quick_and_imports_nothing_heavy() -> None:
-    best = min(_seconds("import warpsim.cli as c; c.main(['--help'])") for _ in range(3))
-    assert best < 1.0  # 0.3 s on an idle machine; CI machines are slower
+def test_help_imports_nothing_heavy() -> None:
     code = "import sys, warpsim.cli as c; c.main(['run', '--help']); c.main(['list', 'rules'])\nprint(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"numpy", "numba", "llvmlite", "rich", "simpy", "cuda", "cupy", "hypothesis"} & set(loaded)
-
-
-def _seconds(code: str) -> float:
-    start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    return time.perf_counter() - start
 
 
 def test_importing_warpsim_imports_nothing() -> None:

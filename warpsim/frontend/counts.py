@@ -226,6 +226,9 @@ def count(executor: Executor) -> Counts:
             counts.unknowns.append(
                 f"the result of {program.instructions[k].opcode} is not modelled, at {place_of(program, k)}"
             )
+    for name, row in zip(executor.buffer_names, executor.buffers, strict=False):
+        if row[ctx.B_DIRTY]:
+            counts.unknowns.append(f"buffer '{name}' has unknown contents in part: the kernel stored unknown values")
     counts.lines = _lines(executor, lines)
     return counts
 

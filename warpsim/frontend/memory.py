@@ -78,7 +78,7 @@ def access_local(context, row, number, a, active, data, unknown):
         sectors += popcount(np.uint32(lines[j] & np.uint64(15)))
     lanes = popcount(active)
     stats = i64(c[C_STATS] + index * S_SIZE * 8)
-    stats[S_REQUESTS] += 1
+    stats[S_REQUESTS] += registers  # wider accesses are a request a word (8 B: counted on an H200)
     stats[S_SECTORS] += sectors
     stats[S_TAGS] += n_lines
     stats[S_TAG_WAVEFRONTS] += tag_wavefronts
