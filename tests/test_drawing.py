@@ -101,7 +101,7 @@ def test_drawings_agree_with_the_counts(index: list[int], width: int, op: str, m
     assert len(rows) == scattered.counts.tags
     touched = sum(row[8 * s : 8 * s + 8] != "·" * 8 for row in rows for s in range(4))
     assert touched == len({(a + b) // 32 for a, on in zip(addresses, active, strict=True) if on for b in range(width)})
-    if mask:
+    if mask and op != "atomic":  # an atomic's lanes also take turns, which the drawing does not show
         assert max(line.wavefront for line in scattered.lines) + 1 == scattered.counts.tag_wavefronts
 
 

@@ -184,9 +184,12 @@ def _partial_stores(figures: Figures) -> Found:
 
 def _same_sector(figures: Figures) -> Found:
     l2 = figures.derived["l2"]
-    if not l2["write_bytes"] or not l2.get("distinct_write_bytes"):
+    # Nsight counts reductions and atomics at L2 apart from writes.
+    atomics = 32 * sum(figures.metrics.get(global_sectors(op), 0) for op in ("red", "atom"))
+    moved = (l2["write_bytes"] or 0) + atomics
+    if not moved or not l2.get("distinct_write_bytes"):
         return
-    value = l2["write_bytes"] / l2["distinct_write_bytes"]
+    value = moved / l2["distinct_write_bytes"]
     written = [
         (metrics.get(global_sectors(op), 0), where, word, line)
         for where, metrics, _, line in figures.places()
@@ -197,7 +200,7 @@ def _same_sector(figures: Figures) -> Found:
         "value": value,
         "where": where,
         "access": word,
-        "message": f"same-sector writes: each written sector goes to L2 {value:.3g} times, {_bytes(l2['write_bytes'])} "
+        "message": f"same-sector writes: each written sector goes to L2 {value:.3g} times, {_bytes(moved)} "
         f"for {_bytes(l2['distinct_write_bytes'])}; several warps or CTAs write words of one line",
         "advice": "let one warp write whole sectors, and give each CTA lines of its own",
         "gain": None,
