@@ -121,7 +121,7 @@ def test_readme_and_ci_run_the_same_commands():
     first, second = commands[0].strip(), commands[1].strip()
     assert first.startswith("python3 -m venv .venv && .venv/bin/pip install")
     assert first.endswith(".venv/bin/warpsim run transpose_tiled")
-    assert second == ".venv/bin/pip install -e '.[test]' && .venv/bin/pytest"
+    assert second == ".venv/bin/pip install -e '.[test]' && .venv/bin/pytest -n auto"
     script = (ROOT / ".ci" / "run").read_text()
     pattern = re.search(r"sed -n '([^']*(?:'[^']*)*?)' README\.md", script)
     assert pattern is not None
