@@ -1,6 +1,7 @@
 """The commands with the simulator behind them, on shipped scenarios at small sizes."""
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,7 +50,10 @@ def test_every_form_of_output_is_made_of_it(run: Run, tmp_path: Path) -> None:
     assert (status, out) == (0, "")
     assert page.read_text().startswith("<!doctype html>")
     events = json.loads(trace.read_text())["traceEvents"]
-    assert len([e for e in events if e["ph"] == "X"]) == 64
+    assert Counter(e["name"].split(" ")[0] + e["cat"] for e in events if e["ph"] == "X") == {
+        "CTActa": 64, "warpwarp": 512, "LDGrequest": 512, "STGrequest": 512,
+    }  # fmt: skip
+    assert {e["name"] for e in events if e.get("cat") == "request"} == {"LDG DRAM", "STG L2"}
     assert {e["name"] for e in events if e["ph"] == "C"} >= {"bytes in flight", "DRAM bandwidth"}
     assert "\nGlobal memory (L1) " in run("run", "copy", *COPY)[1]
 

@@ -1,20 +1,36 @@
 """Chrome traces: the fields that viewers need, the right SMs and times, a bounded size."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from tests.synthetic import global_line, make
 from warpsim import timeline
 from warpsim.errors import InputError
-from warpsim.timeline import chrome_trace, sms_of, window_of
+from warpsim.timeline import chrome_trace, full, sms_of, window_of
 
 SPANS = [(0, 0, 0, 2000), (1, 1, 100, 1000), (2, 8, 200, 4000), (3, 1, 3000, 5000)]
 SERIES = {"cycle": [2000, 4000], "bytes_in_flight": [64.0, 32.0], "dram_bytes_per_second": [1e12, 0.0]}
 
 
-def events(**more: Any) -> list[dict[str, Any]]:
-    text = chrome_trace("copy", SPANS, SERIES, clock_mhz=2000.0, ctas_per_sm=8, **more)
+# start, end, row, instruction, kind, sectors, sectors at L2, from DRAM; warps have 8 rows a CTA slot
+LOG = [
+    (100, 300, 8, 7, 1, 4, 4, 4),
+    (200, 280, 8, 7, 1, 4, 4, 0),
+    (300, 340, 8, 9, 5, 0, 0, 0),
+    (500, 560, 8, 7, 1, 4, 0, 0),
+    (900, 1200, 8, 11, 2, 4, 4, 0),
+    (100, 1000, 8, -1, 0, 0, 0, 0),
+    (1000, 1500, 8, -1, 0, 0, 0, 0),
+]
+
+
+def events(log: Sequence[Sequence[int]] = (), **more: Any) -> list[dict[str, Any]]:
+    line = {**global_line(5, "ld", 1, 4, 4), "accesses": [{"op": "LDG", "index": 7}, {"op": "STG", "index": 11}]}
+    result = make([line], scenario="copy", clock_mhz=2000.0, launch={"block": [256]})
+    text = chrome_trace(result, SPANS, SERIES, log, slots=8, **more)
     document = json.loads(text)
     assert document["displayTimeUnit"] == "ns"
     return list(document["traceEvents"])
@@ -39,6 +55,26 @@ def test_every_process_with_slices_has_a_name() -> None:
     found = events()
     named = {e["pid"]: e["args"]["name"] for e in found if e["name"] == "process_name"}
     assert named == {0: "copy: GPU", 1: "SM 0", 2: "SM 1"}
+
+
+def test_requests_lie_in_their_warps_and_overlapping_ones_beside() -> None:
+    found = events(LOG)
+    names = {(e["pid"], e["tid"]): e["args"]["name"] for e in found if e["name"] == "thread_name"}
+    slices = [e for e in found if e.get("cat") in ("warp", "request")]
+    assert {(names[e["pid"], e["tid"]], e["name"], e["ts"], e["dur"]) for e in slices} == {
+        ("slot 1 warp 0", "warp 0", 0.05, 0.45), ("slot 1 warp 0", "LDG DRAM", 0.05, 0.1),
+        ("slot 1 warp 0 +1", "LDG L2", 0.1, 0.04), ("slot 1 warp 0", "request shared", 0.15, 0.02),
+        ("slot 1 warp 0", "LDG L1", 0.25, 0.03), ("slot 1 warp 0 +1", "STG L2", 0.45, 0.15),
+        ("slot 1 warp 0", "warp 0", 0.5, 0.25),
+    }  # fmt: skip
+    (dram,) = [e for e in slices if e["name"] == "LDG DRAM"]
+    assert dram["args"] == {"line": "k.cu:5", "sectors": 4, "sectors at L2": 4, "sectors from DRAM": 4}
+
+
+def test_a_trace_says_when_requests_did_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert full(LOG) == ""
+    monkeypatch.setattr(timeline, "REQUESTS", 5)
+    assert full(LOG) == "holds the first 5 requests; --trace-sms and --trace-window choose which"
 
 
 def test_sms_window_and_number_bound_the_size(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from warpsim.options import (
 if TYPE_CHECKING:
     from warpsim.comparison import Comparison
     from warpsim.gpu import Gpu, Occupancy
-    from warpsim.machine.build import MachineResult
+    from warpsim.machine.build import MachineResult, Watch
     from warpsim.result import Result
     from warpsim.scenario import Scenario
 
@@ -83,7 +83,7 @@ def _launch_words(function: Callable[..., Any]) -> Callable[..., Any]:
 @set_option
 @format_option("text", "json", "html")
 @output_option
-@click.option("--trace", metavar="FILE", help="Write a Chrome trace (JSON) that Perfetto opens.")
+@click.option("--trace", metavar="FILE", help="Write the run over time (Chrome trace, JSON) for ui.perfetto.dev.")
 @click.option(
     "--trace-sms", metavar="LIST", default="0-3", show_default=True, help="SMs in the trace: all, 0-3 or 0,5."
 )
@@ -110,8 +110,10 @@ def run(
     for wanted in fail_on:
         parse(wanted)
     scenario = _scenario(target, words)
-    watch = None if trace is None else _Tracer(trace, trace_sms, trace_window, scenario.name)
-    result = _simulate(scenario, gpu, settings(assignments), exact, watch)
+    tracer = None if trace is None else _Tracer(trace, trace_sms, trace_window, gpu or scenario.gpu)
+    result = _simulate(scenario, gpu, settings(assignments), exact, tracer)
+    if tracer is not None:
+        tracer.write(result)
     if gains is not False:
         from warpsim.counterfactual import BUDGET, QUICK, with_gains
 
@@ -297,21 +299,40 @@ def sweep(
 class _Tracer:
     """Writes the trace of a run from what the machine saw."""
 
-    def __init__(self, path: str, sms: str, window: str | None, name: str) -> None:
+    def __init__(self, path: str, sms: str, window: str | None, gpu: str) -> None:
+        from warpsim.gpu import load_gpu
         from warpsim.timeline import sms_of, window_of
 
-        self.path, self.sms, self.name = path, sms, name
-        self.window = None if window is None else window_of(window)
-        sms_of(sms, 1 << 16)
+        self.path = path
+        self.sms = sms_of(sms, load_gpu(gpu).sm.count)
+        self.window = window_of(window or "0:")
+        self.machine: MachineResult | None = None
 
     def __call__(self, gpu: Gpu, fit: Occupancy, machine: MachineResult) -> None:
-        from warpsim.timeline import chrome_trace, sms_of
+        self.machine = machine
 
+    def log(self) -> Watch:
+        """What the machine has to note."""
+        from warpsim.machine.build import Watch
+        from warpsim.timeline import REQUESTS
+
+        return Watch(self.sms, *self.window, REQUESTS)
+
+    def write(self, result: Result) -> None:
+        """Write the file; where requests did not fit, say so."""
+        from warpsim.timeline import chrome_trace, full
+
+        machine = self.machine
+        if machine is None:
+            return
+        log = machine.log.tolist()
         text = chrome_trace(
-            self.name, machine.spans.tolist(), machine.series, clock_mhz=1e3 * machine.cycles / machine.ns,
-            ctas_per_sm=fit.ctas_per_sm, sms=sms_of(self.sms, gpu.sm.count), window_us=self.window,
+            result, machine.spans.tolist(), machine.series, log, slots=machine.slots, sms=self.sms,
+            window_us=self.window,
         )  # fmt: skip
         write(text + "\n", self.path)
+        if message := full(log):
+            click.echo(f"note: {self.path}: {message}", err=True)
 
 
 class Point:
@@ -347,7 +368,8 @@ def _simulate(
 ) -> Result:
     from warpsim.simulator import simulate
 
-    return simulate(scenario, gpu=gpu, params=params or None, exact=exact, watch=watch)
+    log = None if watch is None else watch.log()
+    return simulate(scenario, gpu=gpu, params=params or None, exact=exact, watch=watch, log=log)
 
 
 def _result(target: str, gpu: str | None, params: dict[str, int | float], exact: bool | None) -> Result:

@@ -15,7 +15,7 @@ from warpsim.frontend.independence import independent_loads
 from warpsim.frontend.sass import load_program
 from warpsim.frontend.simt import Executor
 from warpsim.gpu import Gpu, Occupancy, load_gpu, occupancy
-from warpsim.machine.build import MachineResult, simulate_launch
+from warpsim.machine.build import MachineResult, Watch, simulate_launch
 from warpsim.metrics import REQUIRED
 from warpsim.result import Result, build_result
 from warpsim.scenario import Scenario, load
@@ -42,16 +42,18 @@ def simulate(
     addresses: Sequence[int] | Mapping[str, int] | None = None,
     timeline: bool = True,
     watch: Callable[[Gpu, Occupancy, MachineResult], None] | None = None,
+    log: Watch | None = None,
 ) -> Result:
     """Simulate a scenario (or its path or name) and return what it costs.
 
     `gpu` overrides the scenario's; `params` its parameters; `test` takes its `[test_params]`; `exact` True times
     every CTA, False may stop at a steady state, None decides by size. All CTAs are executed and counted in either case.
-    `watch` is handed what the machine saw, for traces. Raises InputError, KernelError or UnsupportedError.
+    `watch` is handed what the machine saw, for traces; `log` says which requests it notes.
+    Raises InputError, KernelError or UnsupportedError.
     """
     chosen = load(scenario) if isinstance(scenario, (str, Path)) else scenario
     launch = chosen.bind(params or {}, test=test, addresses=addresses)
-    return simulate_bound(launch, gpu=gpu, exact=exact, timeline=timeline, watch=watch)
+    return simulate_bound(launch, gpu=gpu, exact=exact, timeline=timeline, watch=watch, log=log)
 
 
 def simulate_bound(
@@ -61,6 +63,7 @@ def simulate_bound(
     exact: bool | None = None,
     timeline: bool = True,
     watch: Callable[[Gpu, Occupancy, MachineResult], None] | None = None,
+    log: Watch | None = None,
     prepare: Callable[[Executor], None] | None = None,
     program: Program | None = None,
 ) -> Result:
@@ -83,7 +86,7 @@ def simulate_bound(
     executor = Executor(launch, program, profile)
     shared = program.shared + launch.dynamic_shared
     fit = occupancy(profile, launch.threads, program.registers, shared, carveout=launch.state.carveout_kb)
-    machine = _time(executor, launch, profile, fit, exact, prepare)
+    machine = _time(executor, launch, profile, fit, exact, prepare, log)
     if watch is not None:
         watch(profile, fit, machine)
     return _result(launch, profile, executor, machine, fit, timeline)
@@ -96,6 +99,7 @@ def _time(
     fit: Occupancy,
     exact: bool | None,
     prepare: Callable[[Executor], None] | None,
+    log: Watch | None,
 ) -> MachineResult:
     state = launch.state
     warm_up = Executor(launch, executor.program, profile) if state.caches == "warm" else None
@@ -113,6 +117,7 @@ def _time(
         warm_up=warm_up,
         clock_mhz=state.clock_mhz,
         sample=large if exact is None else not exact,
+        watch=log,
     )
     if machine.ctas_run < executor.ctas:  # CTAs are launched in order: the others are executed and counted, not timed
         executor.finish(np.empty(0, np.int64), machine.ctas_run)

@@ -26,7 +26,7 @@ from warpsim.frontend.trace import (
     STORE,
 )  # fmt: skip
 from warpsim.gpu import Gpu, load_gpu
-from warpsim.machine.build import MachineResult, simulate_launch
+from warpsim.machine.build import MachineResult, Watch, simulate_launch
 
 H200 = load_gpu("h200")
 LINE = 1 << 20
@@ -302,6 +302,43 @@ def test_caches_warm_and_flushed() -> None:
     assert warm.machine_cycles < cold.machine_cycles
     with pytest.raises(InputError, match="caches"):
         simulate_launch(source(), H200, ctas_per_sm=8, caches="hot")
+
+
+def test_a_watched_sm_logs_each_request_with_its_levels() -> None:
+    """DRAM, L1, merged with one under way, shared; a store; then the warps' lives. SM 1 is not watched."""
+    ops = [operation(LOAD, write_barrier=0, index=3), WAIT, operation(LOAD, write_barrier=0, index=5), WAIT]
+    ops += [operation(SHARED_LOAD, index=6), operation(STORE, index=7), DONE]
+
+    def words(cta: int, warp: int) -> list[int]:
+        line = LINE + 64 * cta
+        return [*request([line], [3]), *request([line], [1]), *request([], data=4), *request([line + 1])]
+
+    result = run(ops, words, ctas=2, warps=2, watch=Watch(sms=[0], requests=100))
+    log = {(int(q["instruction"]), int(q["row"])): q for q in result.log}
+    assert sorted(log) == [(i, row) for i in (-1, 3, 5, 6, 7) for row in (0, 1)]
+    first, merged, hit, shared, store, life = (log[key] for key in [(3, 0), (3, 1), (5, 0), (6, 0), (7, 0), (-1, 0)])
+    assert [(q["sectors"], q["l2"], q["dram"]) for q in (first, merged, hit, shared, store)] == [
+        (2, 2, 2), (2, 0, 0), (1, 0, 0), (0, 0, 0), (4, 4, 0),
+    ]  # fmt: skip
+    alone = run([operation(LOAD, write_barrier=0), WAIT, DONE], request([LINE], [3]))
+    assert first["end"] == merged["end"] == alone.machine_cycles - 1  # EXIT comes a cycle later
+    assert hit["end"] - hit["start"] == H200.l1.hit_latency
+    assert shared["end"] - shared["start"] == H200.shared.latency + 3
+    assert life["start"] == 0 <= store["start"] < life["end"] < store["end"] <= result.machine_cycles
+    assert {int(result.log["kind"][result.log["instruction"] == k][0]) for k in (3, 6, 7)} == {LOAD, SHARED_LOAD, STORE}
+
+
+def test_watching_changes_nothing_and_is_bounded() -> None:
+    load = [operation(LOAD, write_barrier=0), WAIT, DONE]
+    watch = Watch(sms=range(132), requests=10)
+    one, other = (run(load, request([LINE]), ctas=264, watch=w) for w in (watch, None))
+    assert (one.cycles, one.counters, len(other.log)) == (other.cycles, other.counters, 0)
+    assert (one.log["instruction"] >= 0).sum() == 10
+    assert (one.log["instruction"] < 0).sum() == 264
+    late = run(load, request([LINE]), ctas=264, watch=Watch(range(132), 0.1, 0.15, 100)).log
+    requests = late[late["instruction"] >= 0]
+    assert 0 < len(requests) < 264
+    assert ((requests["start"] >= 0.1 * H200.sm.clock_mhz - 1) & (requests["start"] < 0.15 * H200.sm.clock_mhz)).all()
 
 
 def test_bad_launches_and_windows() -> None:

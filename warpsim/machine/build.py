@@ -16,6 +16,7 @@ Keyword arguments of `simulate_launch`:
     clock_mhz        SM clock instead of the profile's
     sample           stop at a steady state and extrapolate the rest; runs on where none is reached
     window           cycles between wake-ups (default: the longest allowed, at most 147)
+    watch            SMs of which each warp and request is logged (`Watch`)
 
 `MachineResult` has times, counters by level, counters by instruction index and a time series.
 """
@@ -23,8 +24,9 @@ Keyword arguments of `simulate_launch`:
 from __future__ import annotations
 
 import gc
+import math
 from collections import namedtuple
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,11 +43,13 @@ from warpsim.machine.records import (
     CHANNEL,
     COMMAND,
     CTA,
+    FOREVER,
     GROUP,
     LANE,
     LINE,
     MESSAGE,
     OPS,
+    REQUEST,
     RETIREMENT,
     SET,
     SLICE,
@@ -57,10 +61,11 @@ from warpsim.machine.records import (
     WARP,
 )  # fmt: skip
 
-__all__ = ["Machine", "MachineResult", "simulate_launch"]
+__all__ = ["Machine", "MachineResult", "Watch", "simulate_launch"]
 
 WINDOW = 147
 MERGES = 2048  # merge records of an SM
+WARPS_LOGGED = 20_000
 _STUDENT = 2.4  # over 1 - 1/n: 95 % quantile of Student's t for n batches, 3.2 for 4, 2.7 for 8
 
 NAMES = (
@@ -72,7 +77,7 @@ NAMES = (
     "hop_ticks fetch partial_lines channels "
     "dram_sector_ticks activation_ticks row_ticks open_pieces piece_lines drain_ticks drain_interval_ticks "
     "turnaround_ticks "
-    "write_queue_ticks dram_latency_ticks far_ticks"
+    "write_queue_ticks dram_latency_ticks far_ticks log_begin log_end log_requests"
 )
 PARAMETERS = np.dtype([(name, np.int64) for name in NAMES.split()])
 
@@ -82,7 +87,7 @@ SMs = namedtuple(
     "parameters totals sms warps ctas heap fifo ops lanes board_time board_pending groups messages free outs "
     "stores responses times lines heads marks "
     "banks waiters free_waiters blocks block_head block_tail block_mask words word_head word_mask done block_first "
-    "block_count retirements statistics",
+    "block_count retirements statistics log",
 )
 Crossbar = namedtuple("Crossbar", "parameters sms messages outs stores counts buckets deals")
 Slices = namedtuple(
@@ -91,8 +96,19 @@ Slices = namedtuple(
     "commands channels statistics stack channel_deals",
 )
 Channels = namedtuple(
-    "Channels", "parameters totals messages counts buckets commands channels open_piece tail channel_deals order starts"
+    "Channels",
+    "parameters totals messages counts buckets commands channels open_piece tail channel_deals order starts log",
 )
+
+
+@dataclass(frozen=True)
+class Watch:
+    """SMs, and the time in us, of which the warps' lives and their first `requests` requests are logged."""
+
+    sms: Sequence[int] = ()
+    begin_us: float = 0.0
+    end_us: float = math.inf
+    requests: int = 0
 
 
 @dataclass
@@ -110,6 +126,8 @@ class MachineResult:
     busy: dict[str, float]  # share of the machine's cycles that each server worked
     series: dict[str, NDArray[np.float64]]
     spans: NDArray[np.int64]  # a row a CTA: its number, slot (SM x CTAs an SM + place), launch and exit cycle
+    slots: int  # of CTAs, on an SM
+    log: NDArray[Any]  # REQUEST records of the watched SMs, in no order
     windows: int = 0
     refills: int = 0
     extra: dict[str, Any] = field(default_factory=dict)
@@ -209,8 +227,8 @@ class Machine:
             "far_ticks": _ticks(g.dram.far_latency),
         }  # fmt: skip
         table = np.zeros(1, PARAMETERS)
-        for name in PARAMETERS.names or ():
-            table[name] = values[name]
+        for name, value in values.items():
+            table[name] = value
         return table
 
     def _operations(self, source: WarpSource) -> NDArray[np.void]:
@@ -233,7 +251,7 @@ class Machine:
         ops["pipes"] = (ops["int_cycles"] | ops["fma_cycles"] | ops["fp64_cycles"] | ops["xu_cycles"]) > 0
         return ops
 
-    def _state(self, source: WarpSource, table: NDArray[np.void]) -> tuple[Any, Any, Any, Any]:
+    def _state(self, source: WarpSource, table: NDArray[np.void], log: NDArray[np.void]) -> tuple[Any, Any, Any, Any]:
         p = table[0]
         sms, slots = int(p["sms"]), int(p["sms"] * p["ctas_per_sm"])
         rows = slots * int(p["warps"])
@@ -273,7 +291,7 @@ class Machine:
                 word_mask=rings.words.shape[1] - 1, done=rings.done,
                 block_first=np.asarray(source.block_first, np.int32),
                 block_count=np.asarray(source.block_count, np.int32), retirements=np.zeros(slots, RETIREMENT),
-                statistics=statistics,
+                statistics=statistics, log=log,
             ),
             Crossbar(
                 parameters=table, sms=state, messages=messages, outs=outs, stores=stores, counts=counts,
@@ -291,25 +309,28 @@ class Machine:
                 parameters=table, totals=totals, messages=messages, counts=counts, buckets=buckets, commands=commands,
                 channels=channels, open_piece=np.full(int(p["channels"] * max(1, p["open_pieces"])), -1, np.int64),
                 tail=dram.tail_table(self.gpu.dram.latency_tail * TICK), channel_deals=channel_deals,
-                order=np.zeros(len(commands), np.int32), starts=np.zeros(self.window + 2, np.int32),
+                order=np.zeros(len(commands), np.int32), starts=np.zeros(self.window + 2, np.int32), log=log,
             ),
         )  # fmt: skip
 
     # -- a launch ---------------------------------------------------------------------------------------------------
 
     def run(
-        self, source: WarpSource, *, ctas_per_sm: int, carveout_kib: int = 8, sample: bool = False
-    ) -> MachineResult:
+        self, source: WarpSource, *, ctas_per_sm: int, carveout_kib: int = 8, sample: bool = False,
+        watch: Watch | None = None,
+    ) -> MachineResult:  # fmt: skip
         """Run a launch on the machine as the last one left its L2."""
         per_sm = min(ctas_per_sm, -(-source.ctas // self.gpu.sm.count))
         source.open(self.gpu.sm.count * per_sm)
-        return _Launch(self, source, per_sm, carveout_kib, sample).run()
+        return _Launch(self, source, per_sm, carveout_kib, sample, watch or Watch()).run()
 
 
 class _Launch:
     """One launch: its SimPy environment, processes and events."""
 
-    def __init__(self, machine: Machine, source: WarpSource, ctas_per_sm: int, carveout_kib: int, sample: bool) -> None:
+    def __init__(
+        self, machine: Machine, source: WarpSource, ctas_per_sm: int, carveout_kib: int, sample: bool, watch: Watch
+    ) -> None:
         gpu = machine.gpu
         if source.warps_per_cta * ctas_per_sm > gpu.sm.max_warps:
             raise InputError(
@@ -318,7 +339,12 @@ class _Launch:
         self.machine, self.source = machine, source
         table = machine._parameters(source.warps_per_cta, ctas_per_sm, carveout_kib)
         self.p = table[0]
-        self.sm_array, self.crossbar, self.slices, self.channels = machine._state(source, table)
+        for name, us in (("log_begin", watch.begin_us), ("log_end", watch.end_us)):
+            table[name] = int(min(us * machine.clock_mhz, float(FOREVER)))
+        table["log_requests"] = watch.requests
+        log = np.zeros(watch.requests + WARPS_LOGGED if len(watch.sms) else 1, REQUEST)
+        self.sm_array, self.crossbar, self.slices, self.channels = machine._state(source, table, log)
+        self.sm_array.sms["watched"][list(watch.sms)] = 1
         self.totals = self.sm_array.totals[0]
         self.env = simpy.Environment()
         self.sms = gpu.sm.count
@@ -544,6 +570,7 @@ class _Launch:
             half_width=self.half_width * (whole - cycles) / max(whole, 1),
             counters={k: float(v) for k, v in counters.items()}, by_instruction=by_instruction, busy=busy,
             series=self._series(), spans=np.concatenate([np.empty((0, 4), np.int64), *self.spans]),
+            slots=int(p["ctas_per_sm"]), log=self.sm_array.log[: int(t["logged"])],
             windows=self.windows, refills=self.refills,
         )  # fmt: skip
 
@@ -568,6 +595,7 @@ class _Launch:
 def simulate_launch(
     source: WarpSource, gpu: Gpu, *, ctas_per_sm: int, carveout_kib: int = 8, caches: str = "cold",
     warm_up: WarpSource | None = None, clock_mhz: float | None = None, sample: bool = False, window: int | None = None,
+    watch: Watch | None = None,
 ) -> MachineResult:  # fmt: skip
     """Time a launch; see the top of this module."""
     machine = Machine(gpu, clock_mhz=clock_mhz, window=window)
@@ -579,4 +607,4 @@ def simulate_launch(
         machine.run(warm_up, ctas_per_sm=ctas_per_sm, carveout_kib=carveout_kib, sample=sample)
     elif caches != "cold":
         raise InputError(f'caches = {caches!r}: "cold", "flushed" or "warm"')
-    return machine.run(source, ctas_per_sm=ctas_per_sm, carveout_kib=carveout_kib, sample=sample)
+    return machine.run(source, ctas_per_sm=ctas_per_sm, carveout_kib=carveout_kib, sample=sample, watch=watch)

@@ -58,7 +58,7 @@ def advance(m, begin, end):
         borrowed(m.open_piece),
         borrowed(m.tail),
     )
-    order, starts = borrowed(m.order), borrowed(m.starts)
+    order, starts, log = borrowed(m.order), borrowed(m.starts), borrowed(m.log)
     # Sort by cycle; what slices hand over after this window stays for the next.
     count = total.commands
     length = end - begin
@@ -108,6 +108,8 @@ def advance(m, begin, end):
                 late += p.far_ticks
             msg.time = ch.free + p.dram_latency_ticks + late
             msg.stage = FILL
+            if msg.request > 0:
+                log[msg.request - 1].dram += sectors_of(np.int64(c.mask & msg.mask))
             schedule(counts, buckets, np.int64(c.message), msg.time, end)
         else:
             total.fills += n

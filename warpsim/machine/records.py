@@ -49,7 +49,7 @@ MESSAGE = np.dtype(
         ("operations", np.uint8),
         ("barrier", np.uint8),  # scoreboard, 7 none, 8 + g: group g of asynchronous copies
         ("set", np.int32),  # of L2, in the slice it goes to next
-        ("padding", np.int32),  # one message a line of the host's cache
+        ("request", np.int32),  # its record in the log, plus one; 0: none
     ],
     align=True,
 )
@@ -112,6 +112,7 @@ SM_STATE = np.dtype(
         ("read_sectors", np.int64),  # asked of L2
         ("write_sectors", np.int64),
         ("last", np.int64),  # cycle of its last event
+        ("watched", np.int64),  # whether its requests are logged
     ],
     align=True,
 )
@@ -128,7 +129,14 @@ LINE = np.dtype(  # an entry of L1; numbers within the SM
 )
 
 WAITER = np.dtype(  # a request merged with one under way
-    [("next", np.int16), ("row", np.int32), ("generation", np.int32), ("mask", np.uint8), ("barrier", np.uint8)],
+    [
+        ("next", np.int16),
+        ("row", np.int32),
+        ("generation", np.int32),
+        ("request", np.int32),
+        ("mask", np.uint8),
+        ("barrier", np.uint8),
+    ],
     align=True,
 )
 
@@ -235,6 +243,21 @@ TOTALS = np.dtype(
         ("flying", np.int64),  # sectors of loads under way
         ("warps", np.int64),  # resident
         ("l2_asked", np.int64),  # sectors that the SMs asked of L2 or sent to it
+        ("logged", np.int64),  # records in the log
+    ],
+    align=True,
+)
+
+REQUEST = np.dtype(  # of the log: a warp's memory instruction, or a warp's whole life
+    [
+        ("start", np.int64),
+        ("end", np.int64),
+        ("row", np.int32),
+        ("instruction", np.int32),  # index; -1: the warp's life
+        ("kind", np.int32),
+        ("sectors", np.int32),
+        ("l2", np.int32),  # sectors asked of L2 or sent to it
+        ("dram", np.int32),  # of these, those that DRAM gave
     ],
     align=True,
 )

@@ -144,7 +144,7 @@ def advance(m, end):
     blocks, block_head, block_tail = borrowed(m.blocks), borrowed(m.block_head), borrowed(m.block_tail)
     words, word_head, finished = borrowed(m.words), borrowed(m.word_head), borrowed(m.done)
     block_first, block_count = borrowed(m.block_first), borrowed(m.block_count)
-    retirements, statistics = borrowed(m.retirements), borrowed(m.statistics)
+    retirements, statistics, log = borrowed(m.retirements), borrowed(m.statistics), borrowed(m.log)
     block_mask, word_mask = m.block_mask, m.word_mask
     rows = p.rows
     pool = free.shape[0] // sms.shape[0]
@@ -193,6 +193,9 @@ def advance(m, end):
                     total.busy -= 1
                     if msg.kind == WRITE or msg.kind == REDUCTION_MESSAGE:
                         s.stores -= 1
+                        if msg.request > 0:
+                            log[msg.request - 1].end = max(log[msg.request - 1].end, tr)
+                            log[msg.request - 1].l2 += sectors_of(msg.mask)
                     else:
                         s.loads -= 1
                         n = sectors_of(msg.mask)
@@ -212,7 +215,12 @@ def advance(m, end):
                         row = msg.row
                         generation = msg.generation
                         barrier = msg.barrier
+                        request = np.int64(msg.request)
+                        if request > 0:
+                            log[request - 1].l2 += n
                         while True:
+                            if request > 0:
+                                log[request - 1].end = max(log[request - 1].end, done)
                             w = warps[row]
                             if w.generation == generation:
                                 if barrier < 7:
@@ -246,6 +254,7 @@ def advance(m, end):
                                     row = a.row
                                     generation = a.generation
                                     barrier = a.barrier
+                                    request = np.int64(a.request)
                                     free_waiters[sm * merges + s.waiters] = chain
                                     s.waiters += 1
                                     found = True
@@ -387,6 +396,16 @@ def advance(m, end):
                             break
                         word_head[row] = at + 1 + count
                         done = t
+                        noted = np.int64(0)
+                        if s.watched and p.log_begin <= t < p.log_end and total.logged < p.log_requests:
+                            total.logged += 1
+                            noted = total.logged
+                            q = log[noted - 1]
+                            q.start = t
+                            q.row = row
+                            q.instruction = op.index
+                            q.kind = kind
+                            q.sectors = (header >> 40) & 255
                         if is_shared:
                             start = max(t, s.data_free)
                             s.data_free = start + data
@@ -437,6 +456,7 @@ def advance(m, end):
                                             a.mask = need
                                             a.barrier = code
                                             a.next = e.waiter
+                                            a.request = noted
                                             e.waiter = slot
                                             if code < 7:
                                                 board_pending[row * 8 + code] += 1
@@ -518,6 +538,7 @@ def advance(m, end):
                                 msg.fetch = 0
                                 msg.stage = 0
                                 msg.barrier = code
+                                msg.request = noted
                                 s.requests += 1
                                 total.busy += 1
                                 total.l2_asked += n
@@ -572,6 +593,8 @@ def advance(m, end):
                             board_time[row * 8 + op.write_barrier] = max(board_time[row * 8 + op.write_barrier], done)
                         if op.read_barrier < 6:
                             board_time[row * 8 + op.read_barrier] = max(board_time[row * 8 + op.read_barrier], source)
+                        if noted > 0:
+                            log[noted - 1].end = max(done, source)
                         if held - p.queue > next_time:
                             next_time = held - p.queue
                     else:
@@ -607,6 +630,13 @@ def advance(m, end):
                         w.generation += 1
                         total.warps -= 1
                         s.warp_cycles += t - w.started
+                        if s.watched and w.started < p.log_end and t >= p.log_begin and total.logged < log.shape[0]:
+                            q = log[total.logged]
+                            total.logged += 1
+                            q.start = w.started
+                            q.end = t
+                            q.row = row
+                            q.instruction = -1
                     if c.alive == 0:
                         retirements[total.retired].slot = slot
                         retirements[total.retired].time = t
