@@ -168,6 +168,39 @@ def test_shuffles_votes_and_matches(gpu: str) -> None:
 
 
 @ARCHS
+def test_shuffles_in_one_warp_of_a_block(gpu: str) -> None:
+    """The first warp alone adds the parts: the compiler has a second, collective form of its shuffles ready."""
+    source = kernel(
+        "__shared__ int part[8]; int v = in[i];"
+        "for (int d = 16; d; d >>= 1) v += __shfl_xor_sync(~0u, v, d);"
+        "if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = v; __syncthreads();"
+        "if (threadIdx.x < 32) { v = threadIdx.x < 8 ? part[threadIdx.x] : 0;"
+        "for (int d = 4; d; d >>= 1) v += __shfl_xor_sync(~0u, v, d);"
+        "if (threadIdx.x == 0) out[blockIdx.x] = v; }"
+    )
+    given = np.random.default_rng(5).integers(0, 1000, 512).astype(np.int32)
+    out = np.zeros(2, np.int32)
+    execute(source, 2, 256, [out, given, 512], gpu)
+    np.testing.assert_array_equal(out, given.reshape(2, 256).sum(1))
+
+
+@ARCHS
+def test_lanes_meet_in_shuffles_at_different_places(gpu: str) -> None:
+    source = kernel(
+        "int v = in[i]; if (v & 1) { v *= 3; v += __shfl_xor_sync(~0u, v, 1); out[i] = v; }"
+        "else { v *= 5; v -= __shfl_xor_sync(~0u, v, 1); out[i] = v + 7; }"
+    )
+    given = np.random.default_rng(6).integers(0, 100, 64).astype(np.int32)
+    out = np.zeros(64, np.int32)
+    executor = execute(source, 2, 32, [out, given, 64], gpu)
+    own = np.where(given & 1, 3 * given, 5 * given)
+    other = own[np.arange(64) ^ 1]
+    np.testing.assert_array_equal(out, np.where(given & 1, own + other, own - other + 7))
+    if gpu != "a100-80gb":  # there both places call one function
+        assert any("COLLECTIVE" in i.modifiers for i in executor.program.instructions)
+
+
+@ARCHS
 def test_named_barriers_of_part_of_a_cta(gpu: str) -> None:
     source = kernel(
         "__shared__ int s[128]; int t = threadIdx.x;"

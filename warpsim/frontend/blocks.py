@@ -36,7 +36,7 @@ _ACTIONS = {
     "XOR": ctx.ATOM_XOR, "EXCH": ctx.ATOM_EXCH, "CAS": ctx.ATOM_CAS, "CAST": ctx.ATOM_CAST, "INC": ctx.ATOM_INC,
     "DEC": ctx.ATOM_DEC, "POPC": ctx.ATOM_POPC_INC,
 }  # fmt: skip
-_ENDS = {"BRA", "BRX", "JMP", "JMX", "CALL", "RET", "EXIT", "BSYNC", "BAR", "WARPSYNC", "KILL"}
+_ENDS = {"BRA", "BRX", "JMP", "JMX", "CALL", "RET", "EXIT", "BSYNC", "BAR", "WARPSYNC", "ENDCOLLECTIVE", "KILL"}
 
 # Latency in cycles from issue to the scoreboard's release, for producers that go neither to memory nor through a fixed
 # pipe. Values of public micro-benchmarks of Volta to Hopper, rounded: they matter little beside memory's.
@@ -142,7 +142,7 @@ def _reachable(program: Program) -> tuple[set[int], set[int]]:
             i = instructions[k]
             following = k + 1
             ends = i.opcode in _ENDS
-            if i.opcode in ("BRA", "JMP", "CALL"):
+            if i.opcode in ("BRA", "JMP", "CALL") or "COLLECTIVE" in i.modifiers:
                 target = target_of(i, program)
                 leaders.add(target)
                 todo.append(target)
@@ -153,7 +153,7 @@ def _reachable(program: Program) -> tuple[set[int], set[int]]:
             if ends:
                 leaders.add(following)
                 always = i.guard is None and not any(o.kind in ("pred", "upred") for o in i.operands)
-                if i.opcode in ("EXIT", "RET", "BRX", "JMX", "KILL") and always:
+                if i.opcode in ("EXIT", "RET", "BRX", "JMX", "KILL", "ENDCOLLECTIVE") and always:
                     break
                 if i.opcode in ("BRA", "JMP") and always and not {"DIV", "CONV"} & set(i.modifiers):
                     break

@@ -189,16 +189,23 @@ class Control(Frame):
                     f"instruction not supported: {i.text} (instruction {i.index}, source line {i.line})"
                 )
             need = I32(o.value) if o.kind == "imm" else self.uniform(e.widen(e.source(o)), i)
-        if {"COLLECTIVE"} & set(i.modifiers):
-            raise UnsupportedError(f"instruction not supported: {i.text} (instruction {i.index}, source line {i.line})")
         e.flush()
         active = b.load(self.active, typ=I32)
+        if "COLLECTIVE" in i.modifiers:
+            b.store(b.zext(need, I64), self.addresses, align=8)
+            end = int(self.leaders[target_of(i, self.program)])
+            self.call_diverge(dv.COLLECT, following << 32 | end, active)
+            return
         whole = b.and_(need, b.not_(b.load(self.exited, typ=I32)))
         wait = self.function.append_basic_block("wait")
         b.cbranch(b.icmp_unsigned("==", whole, active), self.code[following], wait)
         b.position_at_end(wait)
         b.store(b.zext(need, I64), self.addresses, align=8)
         self.call_diverge(dv.WARP, following, active)
+
+    def _endcollective(self, i: Instruction) -> None:
+        self.e.flush()
+        self.call_diverge(dv.LEAVE, 0, self.b.load(self.active, typ=I32))
 
     def _bar(self, i: Instruction) -> None:
         b, e = self.b, self.e
@@ -280,6 +287,7 @@ CONTROL = {
     "BSYNC": Control._bsync,
     "BREAK": Control._break,
     "WARPSYNC": Control._warpsync,
+    "ENDCOLLECTIVE": Control._endcollective,
     "BAR": Control._bar,
     "B2R": Control._b2r,
     "BMOV": Control._bmov,

@@ -3,7 +3,9 @@
 
 A warp runs as *splits*: a program counter and the lanes that share it. One split runs; the others are ready, on a
 stack, or wait. BSYNC waits for all lanes of a convergence barrier that have not exited, WARPSYNC for those of a mask;
-each arriving split issues its own BSYNC, which the counters count. Native code handles the common cases itself and
+each arriving split issues its own BSYNC, which the counters count. WARPSYNC.COLLECTIVE brings the lanes of a mask
+together wherever they are: they run what follows it, at the place of one of them, up to ENDCOLLECTIVE, and there go
+each to the target of its own WARPSYNC. Native code handles the common cases itself and
 calls `diverge` for the rest.
 """
 
@@ -19,11 +21,13 @@ from warpsim.frontend.context import BAD_TARGET, C_LEADERS, C_STATE, C_STATE_STR
 PC, ACTIVE, EXITED, DEPTH, WAITS, BAR_ID, BAR_THREADS, BAR_VOTE, BUDGET_WORD, BAR_MODE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 10
 BARRIERS, STACK, WAITING = 16, 32, 160
 PREDICATES, PREDICATES_UNKNOWN, UPREDICATES, UPREDICATES_UNKNOWN = 288, 296, 304, 312
-HEADER = 320
+RETURNS = 320  # of each lane: the block at which it goes on after a collective
+HEADER = 352
 VOTE_NONE, VOTE_COUNT, VOTE_AND, VOTE_OR = range(4)
 FINISHED = -1  # pc of a warp all of whose lanes have exited
 
-NEXT, ARRIVE, WARP, JUMP, RELEASE = range(5)
+NEXT, ARRIVE, WARP, JUMP, RELEASE, COLLECT, LEAVE = range(7)
+_WARP, _COLLECTIVE = np.int32(-1), np.int32(-2)  # in place of a barrier's number, in an entry that waits for a mask
 
 
 @njit
@@ -58,26 +62,37 @@ def _next(context, row, s):
         s[PC] = FINISHED
         s[ACTIVE] = 0
         return 0
-    # __syncwarp at several places: they meet when together they are all lanes of the mask.
+    # WARPSYNC at several places: they meet when together they are all lanes of the mask.
     for w in range(s[WAITS]):
-        if s[WAITING + 4 * w + 2] < 0:
+        kind = s[WAITING + 4 * w + 2]
+        if kind < 0:
             need = s[WAITING + 4 * w + 3]
             arrived = np.int32(0)
+            last = np.int32(0)
             for v in range(s[WAITS]):
-                if s[WAITING + 4 * v + 2] < 0 and s[WAITING + 4 * v + 3] == need:
+                if s[WAITING + 4 * v + 2] == kind and s[WAITING + 4 * v + 3] == need:
                     arrived |= s[WAITING + 4 * v + 1]
+                    last = s[WAITING + 4 * v]
             if need & ~s[EXITED] & ~arrived == 0:
                 v = 0
                 while v < s[WAITS]:
-                    if s[WAITING + 4 * v + 2] < 0 and s[WAITING + 4 * v + 3] == need:
-                        s[STACK + 2 * s[DEPTH]] = s[WAITING + 4 * v]
-                        s[STACK + 2 * s[DEPTH] + 1] = s[WAITING + 4 * v + 1]
-                        s[DEPTH] += 1
+                    if s[WAITING + 4 * v + 2] == kind and s[WAITING + 4 * v + 3] == need:
+                        if kind == _WARP:
+                            _push(s, s[WAITING + 4 * v], s[WAITING + 4 * v + 1])
                         _remove(s, v)
                     else:
                         v += 1
+                if kind == _COLLECTIVE:
+                    _push(s, last, arrived)
                 return _next_ready(s)
     return fail(context, DEADLOCK, 0, 0, 0, row, 0)
+
+
+@njit
+def _push(s, block, mask):
+    s[STACK + 2 * s[DEPTH]] = block
+    s[STACK + 2 * s[DEPTH] + 1] = mask
+    s[DEPTH] += 1
 
 
 @njit
@@ -117,23 +132,36 @@ def diverge(context, row, kind, argument, mask, targets):
 
     NEXT: the running split is over. ARRIVE: its lanes `mask` reach a BSYNC of barrier `argument & 15`, to go on at
     block `argument >> 4`. WARP: a WARPSYNC of the lanes targets[0], to go on at block `argument`. JUMP: each lane goes
-    on at byte offset targets[lane]. RELEASE: lanes `mask` leave barrier `argument` (BREAK).
+    on at byte offset targets[lane]. RELEASE: lanes `mask` leave barrier `argument` (BREAK). COLLECT: WARP for a
+    collective that goes on at block `argument >> 32` and ends at block `argument & 0xffffffff`. LEAVE: lanes `mask` end
+    a collective.
     """
     c = i64(context)
     s = i32(c[C_STATE] + row * c[C_STATE_STRIDE])
     if kind == ARRIVE:
         barrier = np.int32(argument & 15)
         return _arrive(context, row, s, np.int32(argument >> 4), mask, barrier, s[BARRIERS + barrier])
-    if kind == WARP:
-        return _arrive(
-            context,
-            row,
-            s,
-            np.int32(argument),
-            mask,
-            np.int32(-1),
-            np.int32(np.uint32(carray(targets, 1, np.int64)[0] & 0xFFFFFFFF)),
-        )
+    if kind in (WARP, COLLECT):
+        need = np.int32(np.uint32(carray(targets, 1, np.int64)[0] & 0xFFFFFFFF))
+        if kind == WARP:
+            return _arrive(context, row, s, np.int32(argument), mask, _WARP, need)
+        for lane in range(32):
+            if (np.uint32(mask) >> np.uint32(lane)) & np.uint32(1):
+                s[RETURNS + lane] = np.int32(argument & 0xFFFFFFFF)
+        return _arrive(context, row, s, np.int32(argument >> 32), mask, _COLLECTIVE, need)
+    if kind == LEAVE:
+        left = np.uint32(mask)
+        while left != np.uint32(0):
+            lane = 0
+            while not (left >> np.uint32(lane)) & np.uint32(1):
+                lane += 1
+            together = np.uint32(0)
+            for other in range(32):
+                if (left >> np.uint32(other)) & np.uint32(1) and s[RETURNS + other] == s[RETURNS + lane]:
+                    together |= np.uint32(1) << np.uint32(other)
+            _push(s, s[RETURNS + lane], np.int32(together))
+            left &= ~together
+        return _next_ready(s)
     if kind == RELEASE:
         s[BARRIERS + argument] &= ~mask
         for w in range(s[WAITS]):
@@ -155,8 +183,6 @@ def diverge(context, row, kind, argument, mask, targets):
             block = np.int32(-1) if t[lane] < 0 or t[lane] & 15 else leaders[t[lane] >> 4]
             if block < 0:
                 return fail(context, BAD_TARGET, argument, lane, t[lane], row, 0)
-            s[STACK + 2 * s[DEPTH]] = block
-            s[STACK + 2 * s[DEPTH] + 1] = np.int32(together)
-            s[DEPTH] += 1
+            _push(s, block, np.int32(together))
             left &= ~together
     return _next(context, row, s)
