@@ -85,8 +85,16 @@ def test_a_fault_costs_only_its_own_case(tmp_path: Path, capsys: pytest.CaptureF
 def test_the_cases_of_the_checkout_are_distinct_kinds() -> None:
     place = cases.case_folder()
     assert place is not None
-    found = cases.load_cases(place / "cases.toml")
+    found = cases.folder_cases(place)
     untuned = [c for c in found if not c.tuned]
     assert len({c.kind for c in untuned}) >= 6
     for case in found:
         assert case.scenario.bind().arguments
+
+
+def test_unseen_cases_are_of_kinds_that_the_others_lack() -> None:
+    place = cases.case_folder()
+    assert place is not None
+    kinds, unseen = ({c.kind for c in cases.load_cases(place / name)} for name in cases.CASE_FILES)
+    assert len(unseen) >= 6
+    assert not kinds & unseen

@@ -2,7 +2,8 @@
 
 A case file is TOML: each ``[[kernel]]`` is a scenario without parameters (``file``, ``entry``, ``grid``, ``block``,
 ``arg``, as a scenario writes them) with a ``kind``; each line of its ``case`` table is a launch: a name and the
-parameters. Beside it, ``recorded/<gpu>.jsonl`` holds a measured Result a line, without what can be worked out again.
+parameters. A folder has up to two: ``cases.toml`` and ``unseen.toml``, whose launches were recorded before any was
+predicted. Beside them, ``recorded/<gpu>.jsonl`` holds a measured Result a line, without what can be worked out again.
 A kernel is `tuned` from the day on which one of its recordings was used to change the model.
 """
 
@@ -29,10 +30,11 @@ from warpsim.result import Result, build_result, write_atomically
 from warpsim.scenario import Scenario, load, make
 
 __all__ = [
-    "Case", "case_folder", "every_case", "load_cases", "read_recordings", "record_cases", "recorded_cases",
-    "shipped_cases", "tuned_cases",
+    "CASE_FILES", "Case", "case_folder", "every_case", "folder_cases", "load_cases", "read_recordings", "record_cases",
+    "recorded_cases", "shipped_cases", "tuned_cases",
 ]  # fmt: skip
 
+CASE_FILES = ("cases.toml", "unseen.toml")
 _KEYS = {"file", "entry", "kind", "tuned", "grid", "block", "dynamic_shared", "opt_in_shared", "state", "arg", "case"}
 
 
@@ -54,22 +56,28 @@ def case_folder() -> Path | None:
     return folder if (folder / "cases.toml").is_file() else None
 
 
-def load_cases(path: Path) -> list[Case]:
-    """The launches of a case file, in its order."""
-    with at(path):
-        try:
-            document = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise InputError(f"cannot read the case file: {error}") from None
-        cases: list[Case] = []
-        for number, kernel in enumerate(document.get("kernel", [])):
-            with at(f"kernel {number} ({kernel.get('entry', 'no entry')})"):
-                cases += _launches(kernel, path)
+def load_cases(*paths: Path) -> list[Case]:
+    """The launches of case files, in their order."""
+    cases: list[Case] = []
+    for path in paths:
+        with at(path):
+            try:
+                document = tomllib.loads(path.read_text(encoding="utf-8"))
+            except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+                raise InputError(f"cannot read the case file: {error}") from None
+            for number, kernel in enumerate(document.get("kernel", [])):
+                with at(f"kernel {number} ({kernel.get('entry', 'no entry')})"):
+                    cases += _launches(kernel, path)
     names = [c.name for c in cases]
     twice = sorted({n for n in names if names.count(n) > 1})
     if twice:
-        raise InputError(f"{path}: cases of the same name: {', '.join(twice)}")
+        raise InputError(f"{', '.join(map(str, paths))}: cases of the same name: {', '.join(twice)}")
     return cases
+
+
+def folder_cases(folder: Path) -> list[Case]:
+    """The launches of a folder's case files."""
+    return load_cases(*(folder / name for name in CASE_FILES if (folder / name).is_file()))
 
 
 def _launches(kernel: dict[str, Any], path: Path) -> list[Case]:
@@ -103,10 +111,10 @@ def read_recordings(path: Path) -> dict[str, Result]:
 
 
 def recorded_cases(folder: Path, gpu: str = "h200") -> list[Case]:
-    """Every case of a folder's case file with its recording, or a note that says why it has none."""
+    """Every case of a folder's case files with its recording, or a note that says why it has none."""
     file = folder / "recorded" / f"{gpu}.jsonl"
     recordings = read_recordings(file) if file.is_file() else {}
-    return [_joined(case, recordings.get(case.name), gpu) for case in load_cases(folder / "cases.toml")]
+    return [_joined(case, recordings.get(case.name), gpu) for case in folder_cases(folder)]
 
 
 def shipped_cases(gpu: str = "h200") -> list[Case]:
@@ -192,7 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """``python -m warpsim.cases FILE``: measure the cases on this machine's GPU into a file of recordings."""
     parser = argparse.ArgumentParser(prog="python -m warpsim.cases", description=main.__doc__)
     parser.add_argument("target", type=Path, metavar="FILE")
-    parser.add_argument("--cases", type=Path, metavar="FILE", help="case file instead of tests/accuracy/cases.toml")
+    parser.add_argument("--cases", type=Path, metavar="FILE", help="case file instead of those of tests/accuracy")
     parser.add_argument("--only", metavar="TEXT", help="only cases with TEXT in their names")
     parser.add_argument("--missing", action="store_true", help="only cases that FILE does not have")
     parser.add_argument("--limit", type=float, metavar="SECONDS", help="begin nothing new after so many seconds")
@@ -202,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folder = case_folder()
         if given.cases is None and folder is None:
             raise InputError("no cases here: they come with the source, or with --cases FILE")
-        cases = load_cases(given.cases or folder / "cases.toml")  # type: ignore[operator]
+        cases = load_cases(given.cases) if given.cases else folder_cases(folder)  # type: ignore[arg-type]
         have = read_recordings(given.target) if given.missing and given.target.exists() else {}
         cases = [c for c in cases if (given.only or "") in c.name and c.name not in have]
         failures = record_cases(cases, given.target, repetitions=given.repetitions, limit=given.limit, say=_say)
