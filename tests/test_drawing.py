@@ -67,6 +67,14 @@ def test_atomics_on_one_word_are_named() -> None:
     )
 
 
+def test_an_atomic_has_a_row_a_turn() -> None:
+    text = draw(pattern("lane%4 + 32*(lane/16)", op="atomic", active="0-7,16-19"))
+    assert grid(text) == [f"{cells}----" + "·" * 24 for cells in ("0123", "ghij", "4567")]
+    assert re.findall(r"bank (\d), wavefront (\d), lanes (\S+)", text) == [
+        ("0", "0", "0-3"), ("1", "0", "16-19"), ("0", "1", "4-7"),
+    ]  # fmt: skip
+
+
 def test_lines_of_one_tag_wavefront_that_share_a_data_bank_are_named() -> None:
     said = sentences(pattern("32*lane"))
     assert "8 of the 32 lines fall into tag bank 0, which takes one a wavefront: 8 tag wavefronts." in said
@@ -92,16 +100,14 @@ def test_drawings_agree_with_the_counts(index: list[int], width: int, op: str, m
     shared = picture(addresses, width=width, op=op, space="shared", active=active)
     cells = "".join(grid(draw(shared)))
     assert sum(cell != "·" for cell in cells) == mask.bit_count() * width // 4
-    if op != "atomic" or width == 4:
-        seen = {cell for cell in cells if cell != "·"}
-        if "*" not in seen:
-            assert len(seen) == shared.counts.data_wavefronts
+    seen = {cell for cell in cells if cell != "·"}
+    if "*" not in seen:
+        assert len(seen) == shared.counts.data_wavefronts
     scattered = picture(addresses, width=width, op=op, active=active)
     rows = grid(draw(scattered))
-    assert len(rows) == scattered.counts.tags
-    touched = sum(row[8 * s : 8 * s + 8] != "·" * 8 for row in rows for s in range(4))
-    assert touched == len({(a + b) // 32 for a, on in zip(addresses, active, strict=True) if on for b in range(width)})
-    if mask and op != "atomic":  # an atomic's lanes also take turns, which the drawing does not show
+    assert len(rows) == (scattered.counts.l2_requests if op == "atomic" else scattered.counts.tags)
+    assert sum(row[8 * s : 8 * s + 8] != "·" * 8 for row in rows for s in range(4)) == scattered.counts.sectors
+    if mask:
         assert max(line.wavefront for line in scattered.lines) + 1 == scattered.counts.tag_wavefronts
 
 

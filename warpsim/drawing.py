@@ -1,7 +1,8 @@
 """Drawings of one warp instruction: text for terminals, SVG for documents.
 
 Shared memory: a row a lane, a column a bank, the cell holds the wavefront. Global memory: a row a line, a column a
-4-byte word in its sector, the cell holds the lane. Symbols tell all; colours repeat the wavefront.
+4-byte word in its sector, the cell holds the lane; an atomic has a row a turn. Symbols tell all; colours repeat the
+wavefront.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import io
 from html import escape
 from typing import TYPE_CHECKING
 
-from warpsim.picture import Picture, figures, lanes_text, pattern, picture, sentences
+from warpsim.picture import ATOMICS, Picture, figures, lanes_text, pattern, picture, sentences
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -28,6 +29,7 @@ _NAMES = {
     "conflicts": "bank conflicts",
 }
 _WIDTH = 100
+_REMARK = 30  # characters for the lanes on a line; the cells hold them anyway
 
 Cell = tuple[str, int]  # symbol and wavefront; wavefront -1: nothing there, -2: fetched for nothing
 Row = tuple[str, list[Cell], str]  # label, cells, remark
@@ -88,6 +90,8 @@ def _heading(picture: Picture) -> str:
 def _legend(picture: Picture) -> str:
     if picture.space == "shared":
         return "0-9, a-v: wavefront, * beyond 31; · not accessed"
+    if picture.op in ATOMICS:
+        return "a row a turn; 0-9, a-v: lane; - in a sector that moves but not used; · not touched"
     return "0-9, a-v: lane, + several lanes; - in a sector that moves but not used; · not touched"
 
 
@@ -143,6 +147,8 @@ def _line_grid(picture: Picture) -> tuple[list[str], list[Row]]:
             else:
                 cells.append(("-", -2) if word // 8 in line.sectors else ("·", -1))
         lanes_on = ("lane " if len(line.lanes) == 1 else "lanes ") + lanes_text(line.lanes)
+        if len(lanes_on) > _REMARK:
+            lanes_on = f"{len(line.lanes)} lanes"
         remark = f"bank {line.tag_bank}, wavefront {line.wavefront}, {lanes_on}"
         rows.append((f"{128 * line.number:#x}", cells, remark))
     return head, rows

@@ -17,12 +17,13 @@ from warpsim.patterns import pattern as addresses_of
 
 __all__ = ["Line", "Picture", "figures", "lanes_text", "pattern", "picture", "sentences"]
 
+ATOMICS = ("atomic", "red")
 _COLLISIONS = 4  # collisions put in words
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line that the request touches; `words` maps a word of the line to the lanes on it."""
+    """A line that the request touches, of an atomic one turn on it; `words` maps a word to the lanes on it."""
 
     number: int
     tag_bank: int
@@ -53,7 +54,7 @@ class Picture:
     addresses: tuple[int, ...]
     active: tuple[bool, ...]
     counts: GlobalAccess | SharedAccess
-    lines: tuple[Line, ...]  # global, in the order of first touch
+    lines: tuple[Line, ...]  # global, in the order of first touch; turns of an atomic, in their order
     groups: tuple[dict[int, dict[int, list[int]]], ...]  # shared: bank -> word -> lanes, of each lane group
     merged: bool  # shared: groups were merged
 
@@ -86,7 +87,7 @@ def picture(
     lines: tuple[Line, ...] = ()
     groups: tuple[dict[int, dict[int, list[int]]], ...] = ()
     if isinstance(counts, GlobalAccess):
-        lines = _lines(addresses, on, width, profile)
+        lines = (_turns if op in ATOMICS else _lines)(addresses, on, width, profile)
     else:
         size = {8: 16, 16: 8}.get(width, 32)
         whole = sum(any(on[first : first + size]) for first in range(0, 32, size))
@@ -128,6 +129,33 @@ def _lines(addresses: Sequence[int], on: Sequence[bool], width: int, gpu: Gpu) -
         lines.append(Line(number, bank, filled[bank], places, covered))
         filled[bank] += 1
     return tuple(lines)
+
+
+def _turns(addresses: Sequence[int], on: Sequence[bool], width: int, gpu: Gpu) -> tuple[Line, ...]:
+    """Each tag bank serves the line of its first lane left, and the lanes there that come first on their word."""
+    left: dict[int, list[int]] = defaultdict(list)
+    for lane in range(32):
+        if on[lane]:
+            left[tag_bank(addresses[lane] // 128, *gpu.l1.tag_bank_masks)].append(lane)
+    turns = []
+    for bank, lanes in left.items():
+        turn = 0
+        while lanes:
+            line = addresses[lanes[0]] // 128
+            seen: set[int] = set()
+            words: dict[int, list[int]] = {}
+            later = []
+            for lane in lanes:
+                place = addresses[lane] % 128
+                if addresses[lane] // 128 == line and place // max(width, 4) not in seen:
+                    words |= {word % 32: [lane] for word in range(place // 4, (place + width - 1) // 4 + 1)}
+                else:
+                    later.append(lane)
+                seen.add(place // max(width, 4))
+            turns.append(Line(line, bank, turn, words, 0))
+            lanes = later
+            turn += 1
+    return tuple(sorted(turns, key=lambda turn: (turn.wavefront, turn.tag_bank)))
 
 
 def _banks(addresses: Sequence[int], on: Sequence[bool], width: int, lanes: range) -> dict[int, dict[int, list[int]]]:
@@ -201,8 +229,8 @@ def _global_sentences(picture: Picture) -> list[str]:
         {b for lane in picture.lanes for b in range(picture.addresses[lane], picture.addresses[lane] + picture.width)}
     )
     said = []
-    touched = sum(len(line.sectors) for line in picture.lines)
-    lines = len(picture.lines)
+    touched = len({(line.number, sector) for line in picture.lines for sector in line.sectors})
+    lines = len({line.number for line in picture.lines})
     verb = "write" if picture.op == "store" else "need"
     said.append(
         f"{len(picture.lanes)} {'lane' if len(picture.lanes) == 1 else 'lanes'} {verb} {useful} bytes"
@@ -219,13 +247,22 @@ def _global_sentences(picture: Picture) -> list[str]:
             said.append(
                 f"{partial} of {touched} sectors are written in part: L2 reads the rest from DRAM before they go back."
             )
-    if picture.op in ("atomic", "red"):
-        words = {(line.number, word): lanes for line in picture.lines for word, lanes in line.words.items()}
+    if picture.op in ATOMICS:
+        words: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for item in picture.lines:
+            for word, lanes in item.words.items():
+                words[item.number, word] += lanes
         (line, word), lanes = max(words.items(), key=lambda item: len(item[1]))
         if len(lanes) > 1:
             said.append(
                 f"{_who(lanes).capitalize()} take turns on one word, at {128 * line + 4 * word:#x}: {len(lanes)}-way."
             )
+        if counts.l2_requests > lines:
+            said.append(
+                f"A turn serves one line, and each of its words once: {counts.l2_requests} turns in"
+                f" {counts.tag_wavefronts} tag wavefronts, each an L2 request, with {counts.sectors} sectors in all."
+            )
+        return said
     banks: dict[int, list[Line]] = defaultdict(list)
     for item in picture.lines:
         banks[item.tag_bank].append(item)
@@ -269,7 +306,7 @@ def _doubt(picture: Picture) -> str:
         return f"Not checked on the {picture.gpu.title}: the rules are those of the H200."
     if any(picture.addresses[lane] % picture.width for lane in picture.lanes):
         return f"Not aligned to {picture.width} bytes: the hardware faults instead."
-    if picture.op in ("atomic", "red"):
+    if picture.op in ATOMICS:
         return "The rule for atomics is not settled for this pattern: it was right for all but 1 in 14 measured."
     if picture.op == "store":
         return "The rule for the data wavefronts of scattered stores is not settled: the figure is a lower bound."
