@@ -94,10 +94,11 @@ def _begin(c, cta, slot):  # type: ignore[no-untyped-def]
             s[k] = 0
         ctx.i64(c[_STATUS])[row] = _RUN
         ctx.u8(c[_DONE])[row] = 0
-        ctx.i64(c[ctx.C_BLOCK_HEAD])[row] = 0
-        ctx.i64(c[ctx.C_BLOCK_TAIL])[row] = 0
-        ctx.i64(c[ctx.C_WORD_HEAD])[row] = 0
-        ctx.i64(c[ctx.C_WORD_TAIL])[row] = 0
+        # Rings begin at different places, so that they do not meet in the same sets of the host's cache.
+        ctx.i64(c[ctx.C_BLOCK_HEAD])[row] = 32 * (row % 8)
+        ctx.i64(c[ctx.C_BLOCK_TAIL])[row] = 32 * (row % 8)
+        ctx.i64(c[ctx.C_WORD_HEAD])[row] = 8 * (row % 32)
+        ctx.i64(c[ctx.C_WORD_TAIL])[row] = 8 * (row % 32)
         if c[ctx.C_LOCAL_BYTES]:
             hidden = ctx.u8(c[ctx.C_LOCAL_UNKNOWN] + row * c[ctx.C_LOCAL_BYTES] * 8)
             for k in range(c[ctx.C_LOCAL_BYTES] * 8):

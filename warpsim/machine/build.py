@@ -35,7 +35,7 @@ import simpy
 from numpy.typing import NDArray
 
 from warpsim.errors import InputError, KernelError
-from warpsim.frontend.trace import OPERATION, WarpSource
+from warpsim.frontend.trace import ASYNC_COPY, LDGDEPBAR, OPERATION, WarpSource
 from warpsim.gpu import Gpu
 from warpsim.machine import crossbar, dram, l1, l2, launch, sm
 from warpsim.machine.records import (
@@ -48,6 +48,7 @@ from warpsim.machine.records import (
     LANE,
     LINE,
     MESSAGE,
+    NEVER,
     OPS,
     REQUEST,
     RETIREMENT,
@@ -69,9 +70,10 @@ WARPS_LOGGED = 20_000
 _STUDENT = 2.4  # over 1 - 1/n: 95 % quantile of Student's t for n batches, 3.2 for 4, 2.7 for 8
 
 NAMES = (
-    "sms rows warps ctas_per_sm schedulers barrier_latency line_limit store_limit queue hit_latency return_latency "
-    "store_wavefronts miss_wavefronts fill_wavefronts shared_latency l1_capacity mask0 mask1 request_ticks store_ticks "
-    "return_ticks request_latency response_latency warp_start cold_start merge_ticks merge_lines partitions "
+    "sms rows warps ctas_per_sm copies schedulers barrier_latency line_limit store_limit queue hit_latency "
+    "return_latency store_wavefronts miss_wavefronts fill_wavefronts shared_latency l1_capacity mask0 mask1 "
+    "request_ticks store_ticks return_ticks request_latency response_latency warp_start cold_start merge_ticks "
+    "merge_lines partitions "
     "slices interleave_lines clump_lines sets ways dirty_ways near_copies "
     "slice_sector_ticks slice_write_ticks slice_request_ticks partial_ticks atomic_ticks atomic_repeat_ticks "
     "hop_ticks fetch partial_lines channels "
@@ -84,7 +86,7 @@ PARAMETERS = np.dtype([(name, np.int64) for name in NAMES.split()])
 # What each component's kernel works on.
 SMs = namedtuple(
     "SMs",
-    "parameters totals sms warps ctas heap fifo ops lanes board_time board_pending groups messages free outs "
+    "parameters totals sms warps ctas heap fifo ops lanes boards board_pending groups messages free outs "
     "stores responses times lines heads marks "
     "banks waiters free_waiters blocks block_head block_tail block_mask words word_head word_mask done block_first "
     "block_count retirements statistics log",
@@ -192,8 +194,8 @@ class Machine:
         capacity = (g.l1.total_kib - carveout_kib - g.l1.reserved_kib) * 1024 // g.l1.line_bytes
         sector_ns = g.l1.sector_bytes / (g.dram.bandwidth_gbs * g.dram.efficiency / g.dram.channels)
         values = {
-            "sms": g.sm.count, "rows": warps * ctas_per_sm, "warps": warps, "ctas_per_sm": ctas_per_sm, "schedulers":
-            g.sm.schedulers,
+            "sms": g.sm.count, "rows": warps * ctas_per_sm, "warps": warps, "ctas_per_sm": ctas_per_sm,
+            "copies": 0, "schedulers": g.sm.schedulers,
             "barrier_latency": g.sm.barrier_latency, "line_limit": g.l1.line_limit, "store_limit": g.l1.store_limit,
             "queue": g.l1.queue, "hit_latency": g.l1.hit_latency, "return_latency": g.l1.return_latency,
             "store_wavefronts": g.l1.store_wavefronts, "miss_wavefronts": g.l1.miss_wavefronts,
@@ -270,6 +272,8 @@ class Machine:
         totals, statistics = np.zeros(1, TOTALS), np.zeros(source.instructions, STATISTICS)
         commands, channels = np.zeros(1 << 18, COMMAND), np.zeros(int(p["channels"]), CHANNEL)
 
+        warps, operations = _aligned(rows, WARP), self._operations(source)
+        table["copies"] = np.isin(operations["kind"], (ASYNC_COPY, LDGDEPBAR)).any()
         channel_deals = crossbar.deal_table(int(p["channels"]), crossbar.CHANNEL_ROUNDS)
 
         def stacks(depth: int) -> NDArray[np.int32]:
@@ -277,10 +281,10 @@ class Machine:
 
         return (
             SMs(
-                parameters=table, totals=totals, sms=state, warps=np.zeros(rows, WARP), ctas=np.zeros(slots, CTA),
-                heap=np.zeros(sms * 64 + 64, np.int64), fifo=np.zeros(sms * sm.FIFO, np.int32),
-                ops=self._operations(source), lanes=np.zeros(sms * 4, LANE), board_time=np.zeros(rows * 8, np.int64),
-                board_pending=np.zeros(rows * 8, np.int32), groups=np.zeros(rows * sm.GROUPS, GROUP), messages=messages,
+                parameters=table, totals=totals, sms=state, warps=warps, ctas=np.zeros(slots, CTA),
+                heap=np.full(sms * 64, NEVER, np.int64), fifo=np.zeros(sms * sm.FIFO, np.int32),
+                ops=operations, lanes=np.zeros(sms * 4, LANE), boards=warps.view(np.int64),
+                board_pending=warps.view(np.int32), groups=np.zeros(rows * sm.GROUPS, GROUP), messages=messages,
                 free=stacks(pool), outs=outs, stores=stores, responses=responses, times=times, lines=np.zeros(lines,
                 LINE), heads=np.full(sms * l1.HEADS, -1, np.int16),
                 marks=np.zeros(sms * l1.SETS * l1.WORDS, np.int64), banks=np.zeros(sms * l1.SETS, BANK),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpsim.machine.host import borrowed, compiled
+from warpsim.machine.host import borrowed, compiled, prefetch
 from warpsim.machine.records import HOME, NEAR, TICK_BITS, WRITE
 
 CALENDAR = 2048  # cycles ahead for which events have a bucket of their own
@@ -81,7 +81,11 @@ def send(m, now, end):
             if load < s.out_tail:
                 i = np.int64(outs[sm * ring + (load & (ring - 1))])
                 time = messages[i].time
+                if load + 4 < s.out_tail:
+                    prefetch(messages, np.int64(outs[sm * ring + ((load + 4) & (ring - 1))]))
             if store < s.store_tail:
+                if store + 4 < s.store_tail:
+                    prefetch(messages, np.int64(stores[sm * ring + ((store + 4) & (ring - 1))]))
                 j = np.int64(stores[sm * ring + (store & (ring - 1))])
                 if i < 0 or messages[j].time < time:
                     i = j

@@ -11,7 +11,7 @@ from numba.extending import intrinsic
 
 from warpsim.compilation import njit
 
-__all__ = ["borrowed", "compiled", "prefetch"]
+__all__ = ["borrowed", "compiled", "prefetch", "smallest"]
 
 compiled = njit(error_model="numpy", nogil=True)
 
@@ -46,3 +46,20 @@ def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, types.int64), codegen
+
+
+@intrinsic
+def smallest(typingctx: Any, array: Any, first: Any) -> Any:
+    """The smallest of 64 int64 from an index on, without a branch."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        view = context.make_array(array)(context, builder, args[0])
+        word = ir.IntType(64)
+        vector = ir.VectorType(word, 64)
+        pointer = builder.bitcast(builder.gep(view.data, [args[1]]), vector.as_pointer())
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(word, [vector]), "llvm.vector.reduce.smin.v64i64"
+        )
+        return builder.call(function, [builder.load(pointer, align=8)])
+
+    return types.int64(array, types.int64), codegen

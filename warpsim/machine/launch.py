@@ -7,8 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.machine.host import borrowed, compiled
-from warpsim.machine.records import GAP, RUNNING, TICK_BITS
-from warpsim.machine.sm import GROUPS, push
+from warpsim.machine.records import (
+    BOARD_FIRST,
+    BOARD_STRIDE,
+    GAP,
+    PENDING_FIRST,
+    PENDING_STRIDE,
+    RUNNING,
+    TICK_BITS,
+)  # fmt: skip
+from warpsim.machine.sm import GROUPS
 
 
 @compiled
@@ -16,7 +24,7 @@ def start(m, slots, times):
     """Put the warps of the CTAs launched in these slots at these cycles on their SMs' event heaps."""
     p = m.parameters[0]
     sms, warps, ctas, heap = borrowed(m.sms), borrowed(m.warps), borrowed(m.ctas), borrowed(m.heap)
-    groups, board_pending, board_time = borrowed(m.groups), borrowed(m.board_pending), borrowed(m.board_time)
+    groups, board_pending, board_time = borrowed(m.groups), borrowed(m.board_pending), borrowed(m.boards)
     for k in range(slots.shape[0]):
         slot = slots[k]
         sm = slot // p.ctas_per_sm
@@ -39,13 +47,13 @@ def start(m, slots, times):
             w.group_head = 0
             w.group_tail = 0
             w.group_time = 0
-            groups[row * GROUPS].pending = 0
-            groups[row * GROUPS].time = 0
-            for b in range(row * 8, row * 8 + 6):
-                board_pending[b] = 0
-                board_time[b] = 0
-            push(heap, sm * 64, s.heap, (first << 6) | (row - sm * p.rows))
-            s.heap += 1
+            if p.copies:
+                groups[row * GROUPS].pending = 0
+                groups[row * GROUPS].time = 0
+            for b in range(6):
+                board_pending[row * PENDING_STRIDE + PENDING_FIRST + b] = 0
+                board_time[row * BOARD_STRIDE + BOARD_FIRST + b] = 0
+            heap[sm * 64 + row - sm * p.rows] = (first << 6) | (row - sm * p.rows)
 
 
 class Dispatcher:

@@ -13,6 +13,7 @@ from warpsim.machine.host import compiled
 TICK_BITS = 6
 TICK = 1 << TICK_BITS  # ticks of an SM cycle
 FOREVER = np.int64(1) << np.int64(56)
+NEVER = FOREVER << np.int64(6)  # as a key: cycle × 64 + row of the SM
 
 # Message kinds.
 READ, WRITE, ATOMIC, REDUCTION = 0, 1, 2, 3
@@ -54,7 +55,7 @@ MESSAGE = np.dtype(
     align=True,
 )
 
-WARP = np.dtype(
+WARP = np.dtype(  # all that an event of a warp needs, in two lines of the host's cache
     [
         ("op", np.int32),
         ("end", np.int32),
@@ -66,9 +67,15 @@ WARP = np.dtype(
         ("generation", np.int32),
         ("state", np.uint8),
         ("phase", np.uint8),
+        ("padding", np.uint16),
+        ("boards", np.int64, 6),  # when each scoreboard is free
+        ("pending", np.int32, 6),  # what each waits for
+        ("rest", np.int64),
     ],
     align=True,
 )
+BOARD_STRIDE, BOARD_FIRST = 16, 6  # of `boards`, in words of 8 bytes
+PENDING_STRIDE, PENDING_FIRST = 32, 24  # of `pending`, in words of 4 bytes
 
 CTA = np.dtype([("alive", np.int32), ("arrived", np.int32)], align=True)
 
@@ -80,7 +87,6 @@ SM_STATE = np.dtype(
         ("data_free", np.int64),
         ("port_free", np.int64),  # ticks, request port
         ("return_free", np.int64),  # ticks, return port
-        ("heap", np.int32),  # entries of its event heap
         ("free", np.int32),  # messages left
         ("waiters", np.int32),  # merge records left
         ("loads", np.int32),  # lines outstanding

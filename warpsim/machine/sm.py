@@ -28,16 +28,21 @@ from warpsim.frontend.trace import (
     SHARED_LOAD,
     STORE,
 )  # fmt: skip
-from warpsim.machine.host import borrowed, compiled, prefetch
+from warpsim.machine.host import borrowed, compiled, prefetch, smallest
 from warpsim.machine.l1 import SETS, allocate, bank_of, find, mark
 from warpsim.machine.records import (
     AT_BARRIER,
     AT_LSU,
+    BOARD_FIRST,
+    BOARD_STRIDE,
     CHECK,
     EXECUTE,
     FOREVER,
     GAP,
     IDLE,
+    NEVER,
+    PENDING_FIRST,
+    PENDING_STRIDE,
     PORT,
     READ,
     RUNNING,
@@ -54,40 +59,6 @@ FIFO = 64
 
 
 @compiled
-def push(heap, base, count, key):
-    """Insert a key (cycle × 64 + row of the SM) in a binary heap of `count` keys."""
-    i = count
-    while i > 0:
-        parent = (i - 1) >> 1
-        if heap[base + parent] <= key:
-            break
-        heap[base + i] = heap[base + parent]
-        i = parent
-    heap[base + i] = key
-
-
-@compiled
-def pop(heap, base, count):
-    """Take the smallest of `count` keys."""
-    top = heap[base]
-    last = heap[base + count - 1]
-    n = count - 1
-    i = 0
-    while True:
-        child = 2 * i + 1
-        if child >= n:
-            break
-        if child + 1 < n and heap[base + child + 1] < heap[base + child]:
-            child += 1
-        if heap[base + child] >= last:
-            break
-        heap[base + i] = heap[base + child]
-        i = child
-    heap[base + i] = last
-    return top
-
-
-@compiled
 def finish_groups(w, row, groups, board_pending, board_time):
     """Close the books on groups of asynchronous copies that are there, in order."""
     while w.group_head < w.group_tail:
@@ -96,8 +67,10 @@ def finish_groups(w, row, groups, board_pending, board_time):
             break
         w.group_time = max(w.group_time, g.time)
         if g.barrier < 6:
-            board_pending[row * 8 + g.barrier] -= 1
-            board_time[row * 8 + g.barrier] = max(board_time[row * 8 + g.barrier], w.group_time)
+            board_pending[row * PENDING_STRIDE + PENDING_FIRST + g.barrier] -= 1
+            board_time[row * BOARD_STRIDE + BOARD_FIRST + g.barrier] = max(
+                board_time[row * BOARD_STRIDE + BOARD_FIRST + g.barrier], w.group_time
+            )
         w.group_head += 1
 
 
@@ -106,19 +79,80 @@ def ready_time(w, op, row, time, board_pending, board_time):
     """Cycle from which the operation may issue, or -1 while something it waits for is under way."""
     ready = time
     mask = op.wait
-    b = row * 8
+    b = row * BOARD_STRIDE + BOARD_FIRST
+    c = row * PENDING_STRIDE + PENDING_FIRST
     while mask:
         if mask & 1:
-            if board_pending[b] > 0:
+            if board_pending[c] > 0:
                 return -1
             ready = max(ready, board_time[b])
         mask >>= 1
         b += 1
+        c += 1
     if op.kind == DEPBAR:
         if w.group_tail - w.group_head > op.count:
             return -1
         ready = max(ready, w.group_time)
     return ready
+
+
+@compiled
+def call_up(m, sm, end):
+    """Bring what the SMs behind `sm` will work on into the host's cache, in three steps, each of which needs the last:
+    the rings, then responses and ring positions, then warps, lines and records."""
+    p = m.parameters[0]
+    sms, heap, messages, warps, lines = m.sms, m.heap, m.messages, m.warps, m.lines
+    responses, times = m.responses, m.times
+    ring = responses.shape[0] // sms.shape[0] - 1
+    rows = p.rows
+    other = sm + 3
+    if other < p.sms:
+        s = sms[other]
+        first = other * (ring + 1)
+        for k in range(0, 32, 8):
+            prefetch(times, first + ((s.response_head + k) & ring))
+        for k in range(0, 32, 16):
+            prefetch(responses, first + ((s.response_head + k) & ring))
+        for k in range(0, rows, 8):
+            prefetch(heap, other * 64 + k)
+        prefetch(m.free, other * (m.free.shape[0] // sms.shape[0]) + s.free - 1)
+        for k in range(0, rows, 8):
+            prefetch(m.word_head, other * rows + k)
+            prefetch(m.block_head, other * rows + k)
+            prefetch(m.block_tail, other * rows + k)
+    other = sm + 2
+    if other < p.sms:
+        s = sms[other]
+        first = other * (ring + 1)
+        for k in range(s.response_head, s.response_tail):
+            if times[first + (k & ring)] >= end:
+                break
+            prefetch(messages, np.int64(responses[first + (k & ring)]))
+        for k in range(rows):
+            key = heap[other * 64 + k]
+            if key >> 6 < end:
+                row = other * rows + (key & 63)
+                prefetch(warps, row)
+                prefetch(m.boards, row * BOARD_STRIDE + 8)
+                prefetch(m.words, row * (m.word_mask + 1) + (m.word_head[row] & m.word_mask))
+                prefetch(m.blocks, row * (m.block_mask + 1) + (m.block_head[row] & m.block_mask))
+    other = sm + 1
+    if other < p.sms:
+        s = sms[other]
+        first = other * (ring + 1)
+        first_line = other * SETS * p.l1_capacity
+        for k in range(s.response_head, s.response_tail):
+            if times[first + (k & ring)] >= end:
+                break
+            msg = messages[np.int64(responses[first + (k & ring)])]
+            if msg.kind == WRITE or msg.kind == REDUCTION_MESSAGE:
+                continue
+            if msg.entry >= 0:
+                prefetch(lines, first_line + msg.entry)
+            row = np.int64(msg.row)
+            prefetch(warps, row)
+            prefetch(m.boards, row * BOARD_STRIDE + 8)
+            prefetch(m.words, row * (m.word_mask + 1) + (m.word_head[row] & m.word_mask))
 
 
 @compiled
@@ -135,7 +169,7 @@ def advance(m, end):
         borrowed(m.fifo),
     )
     ops, lanes, groups = borrowed(m.ops), borrowed(m.lanes), borrowed(m.groups)
-    board_time, board_pending = borrowed(m.board_time), borrowed(m.board_pending)
+    board_time, board_pending = borrowed(m.boards), borrowed(m.board_pending)
     messages, free = borrowed(m.messages), borrowed(m.free)
     outs, stores = borrowed(m.outs), borrowed(m.stores)
     responses, times = borrowed(m.responses), borrowed(m.times)
@@ -156,12 +190,14 @@ def advance(m, end):
         s = sms[sm]
         if s.until >= end:
             continue
+        call_up(m, sm, end)
         base = sm * 64
         first_row = sm * rows
         first_line = sm * SETS * capacity
         first_waiter = sm * merges
         first_response = sm * (ring + 1)
-        heap_count = s.heap
+        top = smallest(heap, base)
+        tr = times[first_response + (s.response_head & ring)] if s.response_head < s.response_tail else FOREVER
         stopped = False
         while True:
             # The next event: a queued memory operation, a response, or a warp.
@@ -173,36 +209,34 @@ def advance(m, end):
                 from_fifo = True
             else:
                 from_fifo = False
-                tr = times[first_response + (s.response_head & ring)] if s.response_head < s.response_tail else FOREVER
-                tw = heap[base] >> 6 if heap_count > 0 else FOREVER
+                tw = top >> 6
                 if tr <= tw:
                     if tr >= end:
                         break
                     # A response: sectors of a load or atomic, or the acknowledgement of a store.
                     head = np.int64(responses[first_response + (s.response_head & ring)])
                     s.response_head += 1
-                    if s.response_head + 6 < s.response_tail:
-                        prefetch(messages, np.int64(responses[first_response + ((s.response_head + 6) & ring)]))
-                    if s.response_head + 3 < s.response_tail:
-                        ahead = messages[np.int64(responses[first_response + ((s.response_head + 3) & ring)])].entry
-                        if ahead >= 0:
-                            prefetch(lines, np.int64(first_line + ahead))
+                    now = tr
+                    if s.response_head < s.response_tail:
+                        tr = times[first_response + (s.response_head & ring)]
+                    else:
+                        tr = FOREVER
                     msg = messages[head]
-                    s.now = tr
-                    s.last = max(s.last, tr)
+                    s.now = now
+                    s.last = max(s.last, now)
                     total.busy -= 1
                     if msg.kind == WRITE or msg.kind == REDUCTION_MESSAGE:
                         s.stores -= 1
                         if msg.request > 0:
-                            log[msg.request - 1].end = max(log[msg.request - 1].end, tr)
+                            log[msg.request - 1].end = max(log[msg.request - 1].end, now)
                             log[msg.request - 1].l2 += sectors_of(msg.mask)
                     else:
                         s.loads -= 1
                         n = sectors_of(msg.mask)
                         total.flying -= n
-                        done = tr + p.return_latency
+                        done = now + p.return_latency
                         if p.fill_wavefronts > 0:
-                            s.data_free = max(s.data_free, tr) + p.fill_wavefronts
+                            s.data_free = max(s.data_free, now) + p.fill_wavefronts
                             s.data_busy += p.fill_wavefronts
                         chain = np.int64(-1)
                         if msg.entry >= 0:
@@ -224,23 +258,26 @@ def advance(m, end):
                             w = warps[row]
                             if w.generation == generation:
                                 if barrier < 7:
-                                    board_pending[row * 8 + barrier] -= 1
-                                    board_time[row * 8 + barrier] = max(board_time[row * 8 + barrier], done)
+                                    board_pending[row * PENDING_STRIDE + PENDING_FIRST + barrier] -= 1
+                                    board_time[row * BOARD_STRIDE + BOARD_FIRST + barrier] = max(
+                                        board_time[row * BOARD_STRIDE + BOARD_FIRST + barrier], done
+                                    )
                                 elif barrier >= 8:
                                     g = barrier - 8
                                     groups[row * GROUPS + g].pending -= 1
                                     groups[row * GROUPS + g].time = max(groups[row * GROUPS + g].time, done)
                                     finish_groups(w, row, groups, board_pending, board_time)
                                 if w.state == WAITING:
-                                    ready = ready_time(w, ops[w.op], row, tr, board_pending, board_time)
+                                    ready = ready_time(w, ops[w.op], row, now, board_pending, board_time)
                                     if ready >= 0:
                                         stall = ready - w.since
                                         statistics[ops[w.op].index].stalls += stall
                                         s.stall_cycles += stall
                                         w.state = RUNNING
                                         w.phase = PORT
-                                        push(heap, base, heap_count, (ready << 6) | (row - first_row))
-                                        heap_count += 1
+                                        key = (ready << 6) | (row - first_row)
+                                        heap[base + row - first_row] = key
+                                        top = min(top, key)
                             # Next of the requests that merged with this line.
                             found = False
                             while chain >= 0:
@@ -267,27 +304,22 @@ def advance(m, end):
                     s.free += 1
                     if s.blocked:
                         s.blocked = 0
-                        s.blocked_cycles += tr - s.blocked_since
+                        s.blocked_cycles += now - s.blocked_since
                     continue
                 if tw >= end:
                     break
-                r = pop(heap, base, heap_count) & 63
-                heap_count -= 1
+                r = top & 63
+                heap[base + r] = NEVER
+                top = smallest(heap, base)
                 t = tw
                 s.now = t
             row = first_row + r
             w = warps[row]
             w.state = RUNNING
             lane = lanes[sm * 4 + r % p.schedulers]
+            # The warp goes on inline while nothing else comes first.
+            limit = min(top, tr << 6, end << 6)
             while True:
-                # The warp goes on inline while nothing else comes first.
-                limit = heap[base] if heap_count > 0 else FOREVER
-                if s.response_head < s.response_tail:
-                    tr = times[first_response + (s.response_head & ring)]
-                    if (tr << 6) < limit:
-                        limit = tr << 6
-                if (end << 6) < limit:
-                    limit = end << 6
                 if w.phase == GAP:
                     if w.op == w.end:
                         at = block_head[row]
@@ -296,8 +328,8 @@ def advance(m, end):
                                 total.fault = 1
                                 w.state = IDLE
                                 break
-                            push(heap, base, heap_count, (t << 6) | r)
-                            heap_count += 1
+                            heap[base + r] = (t << 6) | r
+                            top = min(top, (t << 6) | r)
                             stopped = True
                             break
                         block = blocks[row * (block_mask + 1) + (at & block_mask)]
@@ -327,8 +359,8 @@ def advance(m, end):
                         if t2 > t:
                             t = t2
                             if ((t << 6) | r) >= limit:
-                                push(heap, base, heap_count, (t << 6) | r)
-                                heap_count += 1
+                                heap[base + r] = (t << 6) | r
+                                top = min(top, (t << 6) | r)
                                 break
                     else:
                         w.phase = CHECK
@@ -346,8 +378,8 @@ def advance(m, end):
                             s.stall_cycles += ready - t
                             t = ready
                             if ((t << 6) | r) >= limit:
-                                push(heap, base, heap_count, (t << 6) | r)
-                                heap_count += 1
+                                heap[base + r] = (t << 6) | r
+                                top = min(top, (t << 6) | r)
                                 break
                 if w.phase == PORT:
                     w.phase = EXECUTE
@@ -357,8 +389,8 @@ def advance(m, end):
                     if start > t:
                         t = start
                         if ((t << 6) | r) >= limit:
-                            push(heap, base, heap_count, (t << 6) | r)
-                            heap_count += 1
+                            heap[base + r] = (t << 6) | r
+                            top = min(top, (t << 6) | r)
                             break
                 # Execute at t.
                 kind = op.kind
@@ -459,7 +491,7 @@ def advance(m, end):
                                             a.request = noted
                                             e.waiter = slot
                                             if code < 7:
-                                                board_pending[row * 8 + code] += 1
+                                                board_pending[row * PENDING_STRIDE + PENDING_FIRST + code] += 1
                                             elif code >= 8:
                                                 groups[row * GROUPS + code - 8].pending += 1
                                     n_all = sectors_of(mask)
@@ -502,9 +534,12 @@ def advance(m, end):
                                     # A store that waits to leave takes in a later one to its line.
                                     other = s.store_tail - 1
                                     oldest = max(s.store_head, s.store_tail - p.merge_lines)
-                                    while other >= oldest:
+                                    while other >= oldest:  # which leave in this order
                                         msg = messages[np.int64(stores[first_response + (other & ring)])]
-                                        if msg.line == line and msg.kind == WRITE and msg.time > start << TICK_BITS:
+                                        if msg.time <= start << TICK_BITS:
+                                            other = oldest - 1
+                                            break
+                                        if msg.line == line:
                                             break
                                         other -= 1
                                     if other >= oldest:
@@ -566,7 +601,7 @@ def advance(m, end):
                                     else:
                                         msg.kind = READ
                                     if code < 7:
-                                        board_pending[row * 8 + code] += 1
+                                        board_pending[row * PENDING_STRIDE + PENDING_FIRST + code] += 1
                                     elif code >= 8:
                                         groups[row * GROUPS + code - 8].pending += 1
                                 if is_store and kind != REDUCTION:
@@ -590,9 +625,13 @@ def advance(m, end):
                             if kind == ASYNC_COPY:
                                 groups[row * GROUPS + code - 8].time = max(groups[row * GROUPS + code - 8].time, done)
                         if op.write_barrier < 6 and kind != ASYNC_COPY and not is_store:
-                            board_time[row * 8 + op.write_barrier] = max(board_time[row * 8 + op.write_barrier], done)
+                            board_time[row * BOARD_STRIDE + BOARD_FIRST + op.write_barrier] = max(
+                                board_time[row * BOARD_STRIDE + BOARD_FIRST + op.write_barrier], done
+                            )
                         if op.read_barrier < 6:
-                            board_time[row * 8 + op.read_barrier] = max(board_time[row * 8 + op.read_barrier], source)
+                            board_time[row * BOARD_STRIDE + BOARD_FIRST + op.read_barrier] = max(
+                                board_time[row * BOARD_STRIDE + BOARD_FIRST + op.read_barrier], source
+                            )
                         if noted > 0:
                             log[noted - 1].end = max(done, source)
                         if held - p.queue > next_time:
@@ -601,15 +640,17 @@ def advance(m, end):
                         word_head[row] = at + 1 + count
                 elif kind == FIXED:
                     if op.write_barrier < 6:
-                        board_time[row * 8 + op.write_barrier] = max(
-                            board_time[row * 8 + op.write_barrier], t + op.latency
+                        board_time[row * BOARD_STRIDE + BOARD_FIRST + op.write_barrier] = max(
+                            board_time[row * BOARD_STRIDE + BOARD_FIRST + op.write_barrier], t + op.latency
                         )
                     if op.read_barrier < 6:
-                        board_time[row * 8 + op.read_barrier] = max(board_time[row * 8 + op.read_barrier], t + 2)
+                        board_time[row * BOARD_STRIDE + BOARD_FIRST + op.read_barrier] = max(
+                            board_time[row * BOARD_STRIDE + BOARD_FIRST + op.read_barrier], t + 2
+                        )
                 elif kind == LDGDEPBAR:
                     groups[row * GROUPS + (w.group_tail & (GROUPS - 1))].barrier = op.write_barrier
                     if op.write_barrier < 6:
-                        board_pending[row * 8 + op.write_barrier] += 1
+                        board_pending[row * PENDING_STRIDE + PENDING_FIRST + op.write_barrier] += 1
                     w.group_tail += 1
                     finish_groups(w, row, groups, board_pending, board_time)
                     g = groups[row * GROUPS + (w.group_tail & (GROUPS - 1))]
@@ -649,20 +690,20 @@ def advance(m, end):
                                 o.state = RUNNING
                                 statistics[ops[o.op - 1].index].stalls += t + p.barrier_latency - o.since
                                 s.stall_cycles += t + p.barrier_latency - o.since
-                                push(heap, base, heap_count, ((t + p.barrier_latency) << 6) | (other - first_row))
-                                heap_count += 1
+                                key = ((t + p.barrier_latency) << 6) | (other - first_row)
+                                heap[base + other - first_row] = key
+                                top = min(top, key)
                     break
                 w.op += 1
                 w.phase = GAP
                 from_fifo = False
                 t = next_time
                 if ((t << 6) | r) >= limit or (s.fifo_count > 0 and s.blocked == 0):
-                    push(heap, base, heap_count, (t << 6) | r)
-                    heap_count += 1
+                    heap[base + r] = (t << 6) | r
+                    top = min(top, (t << 6) | r)
                     break
             if stopped:
                 break
-        s.heap = heap_count
         if stopped:
             starved += 1
         else:
