@@ -230,7 +230,7 @@ def timeline(result: Result) -> Drawing:
         "dram_bytes_per_second": result.derived["bandwidth"]["peak"],
     }
     shown = [curve for curve in _CURVES if curve[0] in table]
-    canvas = Canvas(_WIDTH, 140 * len(shown) + 30)
+    canvas = Canvas(_WIDTH, 140 * len(shown) + 48)
     x = Axis(0, times[-1], 96, 900)
     said = []
     for row, (key, title, limit_name) in enumerate(shown):
@@ -250,6 +250,10 @@ def timeline(result: Result) -> Drawing:
             canvas.path(f"M{x.start} {y.at(limit):.1f}H{x.end}", "limit")
             canvas.text(x.end, y.at(limit) - 5, f"{limit_name} {text(limit)}", "end")
             said[-1] += f", {limit_name} {text(limit)}"
+    launch = result.time_ns * 1e-3 - times[-1]
+    if launch > 0 and result.coverage["ctas"] == result.coverage["of"]:
+        text = f"the launch itself takes {launch:.3g} of the {result.time_ns * 1e-3:.4g} us and is not shown"
+        canvas.text(x.end, canvas.height - 6, text, "end", "soft")
     return canvas.drawing(f"Over {times[-1]:.3g} us: " + "; ".join(said))
 
 
@@ -282,7 +286,8 @@ def in_flight(*results: Result) -> Drawing:
             result.scenario if len({r.scenario for r in results}) > 1 or len(results) == 1 else _what(result, results)
         )
         canvas.dot(x.at(at), y.at(rate), "blue", f"{label}: {byte_count(at)} an SM, {bandwidth(rate)}")
-        canvas.text(x.at(at) + 9, y.at(rate) + 4, label, "start", "soft")
+        left = x.at(at) > x.end - 7 * len(label)
+        canvas.text(x.at(at) + (-9 if left else 9), y.at(rate) + 4, label, "end" if left else "start", "soft halo")
     said = "; ".join(f"{_what(r, results)} {byte_count(at)}, {bandwidth(rate)}" for at, rate, r in points)
     return canvas.drawing(
         f"DRAM bandwidth over bytes in flight an SM on {first.gpu}: {said}; the peak of {bandwidth(peak)} asks for "

@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.machine.streams import Stream, operation, request
@@ -252,6 +253,18 @@ def test_conservation(lines: int, full: bool) -> None:
     assert result.by_instruction["l2_hit_sectors"].sum() == c["l2_hit_sectors"]
     assert result.series["ctas_retired"][-1] == ctas
     assert result.series["bytes_in_flight"][-1] == 0
+
+
+def test_over_time_dram_never_exceeds_its_peak_and_all_bytes_pass() -> None:
+    result = copy(2000, lines=4)
+    series, clock = result.series, H200.sm.clock_mhz * 1e6
+    steps = np.diff(series["cycle"], prepend=0) / clock
+    rate = series["dram_bytes_per_second"]
+    assert 0.5 < rate.max() / (H200.dram.bandwidth_gbs * 1e9) <= 1
+    reads = 32 * result.counters["dram_read_sectors"]
+    assert reads <= (steps * rate).sum() <= reads + 32 * result.counters["dram_write_sectors"]
+    asked = result.counters["l2_read_sectors"] + result.counters["l2_write_sectors"]
+    assert (steps * series["l2_bytes_per_second"]).sum() == pytest.approx(32 * asked)
 
 
 def test_never_faster_than_work_over_rate() -> None:

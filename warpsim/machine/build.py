@@ -57,6 +57,7 @@ from warpsim.machine.records import (
     SM_STATE,
     STATISTICS,
     TICK,
+    TICK_BITS,
     TOTALS,
     WAITER,
     WARP,
@@ -461,9 +462,8 @@ class _Launch:
             t = self.totals
             self.samples.append(
                 (
-                    int(self.env.now), self.retired, int(t["flying"]), int(t["warps"]), int(t["l2_asked"]),
-                    int(t["dram_read"]),
-                    int(t["dram_written"]),
+                    int(self.env.now), self.retired, int(t["flying"]), int(t["warps"]),
+                    int(t["l2_asked"] - t["flying"]), self._moved(),
                 )
             )  # fmt: skip
             if self.batch and self.retired >= self.batch * (1 + len(self.marks)):
@@ -471,6 +471,12 @@ class _Launch:
             if self.retired == self.wanted and t["busy"] == 0:
                 self.finished.succeed()
                 return
+
+    def _moved(self) -> int:
+        """Sectors that went over DRAM's pins: those that channels took on, less those that they still have to move."""
+        t, channels = self.totals, self.channels.channels
+        ahead = np.maximum(channels["free"] - (int(self.env.now) << TICK_BITS), 0).sum() + channels["backlog"].sum()
+        return int(t["dram_read"] + t["dram_written"]) - int(ahead) // max(1, int(self.p["dram_sector_ticks"]))
 
     # -- steady state -----------------------------------------------------------------------------------------------
 
@@ -580,7 +586,8 @@ class _Launch:
 
     def _series(self, bins: int = 200) -> dict[str, NDArray[np.float64]]:
         """The samples, gathered in at most `bins` bins of equal length; rates are per second."""
-        table = np.array([(0,) * 7, *self.samples], np.float64)
+        table = np.array([(0,) * 6, *self.samples], np.float64)
+        table[:, 5] = np.maximum.accumulate(table[:, 5])
         stride = max(1, -(-(len(table) - 1) // bins))
         ends = table[stride::stride] if len(table) > stride else table[-1:]
         starts = table[:-stride:stride][: len(ends)] if len(table) > stride else table[:1]
@@ -592,7 +599,7 @@ class _Launch:
             "bytes_in_flight": ends[:, 2] * 32,
             "warps_resident": ends[:, 3],
             "l2_bytes_per_second": (ends[:, 4] - starts[:, 4]) * 32 / seconds,
-            "dram_bytes_per_second": (ends[:, 5:7] - starts[:, 5:7]).sum(1) * 32 / seconds,
+            "dram_bytes_per_second": (ends[:, 5] - starts[:, 5]) * 32 / seconds,
         }
 
 
