@@ -252,8 +252,8 @@ def timeline(result: Result) -> Drawing:
             said[-1] += f", {limit_name} {text(limit)}"
     launch = result.time_ns * 1e-3 - times[-1]
     if launch > 0 and result.coverage["ctas"] == result.coverage["of"]:
-        text = f"the launch itself takes {launch:.3g} of the {result.time_ns * 1e-3:.4g} us and is not shown"
-        canvas.text(x.end, canvas.height - 6, text, "end", "soft")
+        note = f"the launch itself takes {launch:.3g} of the {result.time_ns * 1e-3:.4g} us and is not shown"
+        canvas.text(x.end, canvas.height - 6, note, "end", "soft")
     return canvas.drawing(f"Over {times[-1]:.3g} us: " + "; ".join(said))
 
 
