@@ -11,7 +11,7 @@ import pytest
 
 from tests.test_report import full
 from warpsim import plots
-from warpsim.errors import InputError
+from warpsim.errors import InputError, UnsupportedError
 from warpsim.svg import Axis, Drawing
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -76,8 +76,8 @@ def test_what_a_chart_lacks_is_said() -> None:
         plots.timeline(bare)
     with pytest.raises(InputError, match="no pair"):
         plots.parity()
-    with pytest.raises(InputError, match=r"p\.png: charts are written as \.svg"):
-        CHARTS[0].save("p.png")
+    with pytest.raises(InputError, match=r"p\.jpg: charts are written as \.svg or \.png"):
+        CHARTS[0].save("p.jpg")
     unknown = {**full().derived, "bandwidth": {**full().derived["bandwidth"], "peak": None}}
     with pytest.raises(InputError, match="no roofline"):
         plots.roofline(dataclasses.replace(full(), derived=unknown))
@@ -114,6 +114,33 @@ def test_the_command_draws_saved_results(tmp_path: Path) -> None:
         ]
         subprocess.run(command, check=True)
         assert ET.parse(tmp_path / "c.svg").getroot().tag == f"{SVG}svg"
-    command[-1] = str(tmp_path / "c.png")
+    command[-1] = str(tmp_path / "c.pdf")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (2, f"error: -o {tmp_path}/c.png: charts are written as .svg\n")
+    assert (done.returncode, done.stderr) == (2, f"error: {tmp_path}/c.pdf: charts are written as .svg or .png\n")
+
+
+@pytest.mark.parametrize("chart", CHARTS)
+def test_a_png_has_the_shapes_in_their_places(chart: Drawing, tmp_path: Path) -> None:
+    """Twice the chart's size, white paper, and ink at each dot's and each label's place."""
+    image = pytest.importorskip("matplotlib.image")
+    chart.save(tmp_path / "chart.PNG")
+    pixels = image.imread(tmp_path / "chart.PNG")
+    root = ET.fromstring(chart.inline)
+    _, _, width, height = map(float, root.attrib["viewBox"].split())
+    assert pixels.shape[:2] == (2 * height, 2 * width)
+    assert (pixels[-1, :, :3] == 1).all()
+    blue = ((pixels[:, :, 2] > 0.8) & (pixels[:, :, 0] < 0.1)).astype(int)
+    for dot in root.iter("circle"):
+        if dot.attrib["class"] == "blue":
+            x, y = (int(2 * float(dot.attrib[name])) for name in ("cx", "cy"))
+            assert blue[y - 3 : y + 4, x - 3 : x + 4].all()
+    for text in root.iter("text"):
+        x, y = (int(2 * float(text.attrib[name])) for name in ("x", "y"))
+        left = {"start": x, "middle": x - 20, "end": x - 40}[text.attrib["text-anchor"]]
+        assert pixels[y - 20 : y + 4, max(left, 0) : left + 40, :3].min() < 0.6, text.text
+
+
+def test_png_without_matplotlib_names_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(UnsupportedError, match=r"chart\.png: PNG needs warpsim\[report\]"):
+        CHARTS[0].save(tmp_path / "chart.png")

@@ -1,4 +1,4 @@
-"""`warpsim plot`: charts of one or several runs as SVG."""
+"""`warpsim plot`: charts of one or several runs as SVG or PNG."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS = ("memory-chart", "roofline", "timeline", "in-flight", "parity")
 @click.command()
 @click.argument("kind", type=click.Choice(KINDS), metavar="KIND")
 @click.argument("targets", metavar="SCENARIO|NAME|RESULT.json...", nargs=-1, required=True)
-@click.option("-o", "--output", metavar="FILE.svg", required=True, help="The file to write.")
+@click.option("-o", "--output", metavar="FILE", required=True, help="The file to write: .svg, or .png.")
 @click.option(
     "--set", "assignments", metavar="K=VALUES", multiple=True,
     help="Values of a parameter, as for sweep: a point each in roofline and in-flight; repeatable.",
@@ -32,7 +32,7 @@ KINDS = ("memory-chart", "roofline", "timeline", "in-flight", "parity")
 def plot(
     kind: str, targets: Sequence[str], output: str, assignments: Sequence[str], gpu: str | None, exact: bool | None
 ) -> None:
-    """Draw runs as SVG, for light and dark pages.
+    """Draw runs: SVG for light and dark pages, or PNG.
 
     \b
     memory-chart  bytes between SMs, L1, L2 and DRAM        timeline  bytes in flight and bandwidths over time
@@ -40,9 +40,9 @@ def plot(
     in-flight     DRAM bandwidth over bytes in flight, a point a run, with Little's law
     """
     from warpsim import plots
+    from warpsim.svg import check_target
 
-    if not output.lower().endswith(".svg"):
-        raise InputError(f"-o {output}: charts are written as .svg")
+    check_target(output)
     results = [result for target in targets for result in _results(target, assignments, gpu, exact)]
     if kind in ("memory-chart", "timeline") and len(results) > 1:
         raise InputError(f"plot {kind}: takes one run, {len(results)} given")

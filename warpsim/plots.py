@@ -204,7 +204,8 @@ def _frame(
     """Axes with grid lines and their labels."""
     for value, label in columns:
         canvas.path(f"M{x.at(value):.1f} {y.end}V{y.start}", "grid")
-        canvas.text(x.at(value), y.start + 17, label)
+        if label:
+            canvas.text(x.at(value), y.start + 17, label)
     for value, label in rows:
         canvas.path(f"M{x.start} {y.at(value):.1f}H{x.end}", "grid")
         canvas.text(x.start - 7, y.at(value) + 4, label, "end")
@@ -230,7 +231,7 @@ def timeline(result: Result) -> Drawing:
         "dram_bytes_per_second": result.derived["bandwidth"]["peak"],
     }
     shown = [curve for curve in _CURVES if curve[0] in table]
-    canvas = Canvas(_WIDTH, 140 * len(shown) + 48)
+    canvas = Canvas(_WIDTH, 140 * len(shown) + 44)
     x = Axis(0, times[-1], 96, 900)
     said = []
     for row, (key, title, limit_name) in enumerate(shown):
@@ -286,7 +287,7 @@ def in_flight(*results: Result) -> Drawing:
             result.scenario if len({r.scenario for r in results}) > 1 or len(results) == 1 else _what(result, results)
         )
         canvas.dot(x.at(at), y.at(rate), "blue", f"{label}: {byte_count(at)} an SM, {bandwidth(rate)}")
-        left = x.at(at) > x.end - 7 * len(label)
+        left = x.at(at) > x.end - 8 * len(label)
         canvas.text(x.at(at) + (-9 if left else 9), y.at(rate) + 4, label, "end" if left else "start", "soft halo")
     said = "; ".join(f"{_what(r, results)} {byte_count(at)}, {bandwidth(rate)}" for at, rate, r in points)
     return canvas.drawing(

@@ -11,11 +11,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from importlib.util import find_spec
 from pathlib import Path
 
-from warpsim.errors import InputError
+from warpsim.errors import InputError, UnsupportedError
 
-__all__ = ["STYLE", "Axis", "Canvas", "Drawing"]
+__all__ = ["STYLE", "Axis", "Canvas", "Drawing", "check_target"]
 
 _RULES = """
 .chart text{font:12.5px system-ui,-apple-system,"Segoe UI","DejaVu Sans",sans-serif;fill:$ink}
@@ -53,6 +54,17 @@ STYLE = f"{_coloured(_LIGHT)}@media (prefers-color-scheme:dark){{{_coloured(_DAR
 """CSS of the classes that charts use; print is light."""
 
 
+def check_target(path: str | os.PathLike[str]) -> None:
+    """Refuse a file name that does not say SVG or PNG, and PNG where nothing can draw it."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in (".svg", ".png"):
+        raise InputError(f"{os.fspath(path)}: charts are written as .svg or .png")
+    if suffix == ".png" and find_spec("matplotlib") is None:
+        raise UnsupportedError(
+            f"{os.fspath(path)}: PNG needs warpsim[report] (pip install 'warpsim[report]'); .svg needs nothing"
+        )
+
+
 @dataclass(frozen=True)
 class Drawing:
     """A chart. Notebooks show it; `save` writes a file of its own; `inline` goes into a page with `STYLE`."""
@@ -66,11 +78,15 @@ class Drawing:
         return f'{head} xmlns="http://www.w3.org/2000/svg"><style>{STYLE}</style>{rest}\n'
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the SVG file."""
+        """Write the chart as SVG or, with the extra `report`, as PNG, by the file's suffix."""
         target = Path(path)
-        if target.suffix.lower() != ".svg":
-            raise InputError(f"{os.fspath(path)}: charts are written as .svg")
+        check_target(target)
         try:
+            if target.suffix.lower() == ".png":
+                from warpsim.raster import save_png
+
+                save_png(self.inline, _coloured(_LIGHT), target)
+                return
             target.write_text(self.document, encoding="utf-8")
         except OSError as error:
             raise InputError(f"{os.fspath(path)}: cannot write: {error.strerror}") from None
