@@ -43,6 +43,7 @@ from warpsim.machine.records import (
     CHANNEL,
     COMMAND,
     CTA,
+    ENTRY,
     FOREVER,
     GROUP,
     LANE,
@@ -88,14 +89,14 @@ PARAMETERS = np.dtype([(name, np.int64) for name in NAMES.split()])
 SMs = namedtuple(
     "SMs",
     "parameters totals sms warps ctas heap fifo ops lanes boards board_pending groups messages free outs "
-    "stores responses times lines heads marks "
+    "stores responses lines heads marks "
     "banks waiters free_waiters blocks block_head block_tail block_mask words word_head word_mask done block_first "
     "block_count retirements statistics log",
 )
 Crossbar = namedtuple("Crossbar", "parameters sms messages outs stores counts buckets deals")
 Slices = namedtuple(
     "Slices",
-    "parameters totals sms messages responses times counts buckets tags states covers waiting sets slices queue "
+    "parameters totals sms messages responses counts buckets entries signs sets slices queue "
     "commands channels statistics stack channel_deals",
 )
 Channels = namedtuple(
@@ -169,11 +170,11 @@ class Machine:
         groups = spec.slices * spec.sets
         sets = np.zeros(groups, SET)
         sets["victim"] = -1
+        entries = _aligned(groups * l2.WAYS, ENTRY)
+        entries["tag"] = -1
         return {
-            "tags": np.full(groups * l2.WAYS, -1, np.int32),
-            "states": np.zeros(groups * l2.WAYS, np.int32),
-            "covers": np.zeros(groups * l2.WAYS, np.int64),
-            "waiting": np.zeros(groups * l2.WAYS, np.int32),
+            "entries": entries,
+            "signs": _aligned(groups * l2.WAYS, np.dtype(np.uint8)),
             "sets": sets,
             "slices": np.zeros(spec.slices, SLICE),
             "queue": np.zeros(spec.slices * l2.QUEUE, np.int32),
@@ -182,10 +183,10 @@ class Machine:
     def fill_with_other_data(self) -> None:
         """L2 holds lines of other buffers, as many of them dirty as it allows."""
         spec = self.gpu.l2
-        states = self._l2["states"].reshape(-1, l2.WAYS)
+        states = self._l2["entries"]["state"].reshape(-1, l2.WAYS)
         states[:, : spec.ways] = 15
         states[:, : spec.dirty_ways] |= 15 << 4
-        self._l2["tags"][:] = -2
+        self._l2["entries"]["tag"] = -2
         self._l2["sets"]["dirty"] = min(spec.dirty_ways, spec.ways)
 
     def _parameters(self, warps: int, ctas_per_sm: int, carveout_kib: int) -> Any:
@@ -267,8 +268,8 @@ class Machine:
         messages["sm"] = np.repeat(np.arange(sms), pool)
         counts, buckets = np.zeros(crossbar.CALENDAR, np.int32), np.zeros(crossbar.CALENDAR * crossbar.BUCKET, np.int32)
         ring = 1 << (pool - 1).bit_length()
-        outs, stores, responses = (np.zeros(sms * ring, np.int32) for _ in range(3))
-        times = np.zeros(sms * ring, np.int64)
+        outs, stores = np.zeros(sms * ring, np.int32), np.zeros(sms * ring, np.int32)
+        responses = np.zeros(sms * ring, np.int64)
         lines = sms * l1.SETS * int(p["l1_capacity"])
         totals, statistics = np.zeros(1, TOTALS), np.zeros(source.instructions, STATISTICS)
         commands, channels = np.zeros(1 << 18, COMMAND), np.zeros(int(p["channels"]), CHANNEL)
@@ -286,7 +287,7 @@ class Machine:
                 heap=np.full(sms * 64, NEVER, np.int64), fifo=np.zeros(sms * sm.FIFO, np.int32),
                 ops=operations, lanes=np.zeros(sms * 4, LANE), boards=warps.view(np.int64),
                 board_pending=warps.view(np.int32), groups=np.zeros(rows * sm.GROUPS, GROUP), messages=messages,
-                free=stacks(pool), outs=outs, stores=stores, responses=responses, times=times, lines=np.zeros(lines,
+                free=stacks(pool), outs=outs, stores=stores, responses=responses, lines=np.zeros(lines,
                 LINE), heads=np.full(sms * l1.HEADS, -1, np.int16),
                 marks=np.zeros(sms * l1.SETS * l1.WORDS, np.int64), banks=np.zeros(sms * l1.SETS, BANK),
                 waiters=np.zeros(sms * MERGES, WAITER), free_waiters=np.tile(np.arange(MERGES, dtype=np.int16)[::-1],
@@ -304,7 +305,7 @@ class Machine:
                 deals=crossbar.deal_table(int(p["slices"])),
             ),
             Slices(
-                parameters=table, totals=totals, sms=state, messages=messages, responses=responses, times=times,
+                parameters=table, totals=totals, sms=state, messages=messages, responses=responses,
                 counts=counts,
                 buckets=buckets, commands=commands,
                 channels=channels, statistics=statistics, stack=np.zeros(sms * pool + 1, np.int32),

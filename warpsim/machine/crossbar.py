@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpsim.machine.host import borrowed, compiled, prefetch
-from warpsim.machine.records import HOME, NEAR, TICK_BITS, WRITE
+from warpsim.machine.host import borrowed, compiled, high_product, inlined, prefetch
+from warpsim.machine.records import ATOMIC, HOME, NEAR, READ, RESPONSE_BITS, TICK_BITS, WRITE, sectors_of
 
 CALENDAR = 2048  # cycles ahead for which events have a bucket of their own
 BUCKET = 256  # events of a cycle; more go to the next
@@ -26,7 +26,7 @@ def deal_table(places: int, rounds: int = 1) -> np.ndarray:
     return np.stack([rng.permutation(deck) for _ in range(DEALS)]).astype(np.int16).ravel()
 
 
-@compiled
+@inlined
 def mix(x):
     """A hash of an integer, non-negative."""
     x = (x ^ (x >> 31)) * 0x7FB5D329728EA185
@@ -35,16 +35,42 @@ def mix(x):
 
 
 @compiled
-def place_of(line, deals, clump_lines):
-    """The slice, or the channel, that a line belongs to."""
-    clump = line // clump_lines
-    size = deals.shape[0] // DEALS
-    block = clump // size
+def inverse_of(divisor):
+    """What `quotient` multiplies with in place of a division by this."""
+    return np.int64((np.uint64(0x8000000000000000) + np.uint64(divisor - 1)) // np.uint64(divisor))
+
+
+@inlined
+def quotient(x, divisor, inverse):
+    """x // divisor for x >= 0 of at most 62 bits."""
+    q = high_product(x << 1, inverse)
+    return q - (q * divisor > x)
+
+
+@inlined
+def rest(x, divisor, inverse):
+    """x % divisor, likewise."""
+    return x - quotient(x, divisor, inverse) * divisor
+
+
+@inlined
+def place(line, deals, size, by_size, clump_lines, by_clump):
+    """`place_of` with the inverses of `size`, the length of a table, and of `clump_lines` at hand."""
+    clump = quotient(line, clump_lines, by_clump)
+    block = quotient(clump, size, by_size)
     h = mix(block)
-    return deals[(h & (DEALS - 1)) * size + (clump - block * size + (h >> 8) % size) % size]
+    at = clump - block * size + rest(h >> 8, size, by_size)
+    return deals[(h & (DEALS - 1)) * size + (at - size if at >= size else at)]
 
 
 @compiled
+def place_of(line, deals, clump_lines):
+    """The slice, or the channel, that a line belongs to."""
+    size = deals.shape[0] // DEALS
+    return place(line, deals, size, inverse_of(size), clump_lines, inverse_of(clump_lines))
+
+
+@inlined
 def schedule(counts, buckets, i, time, now):
     """Put a message in the bucket of its time; one too far ahead goes to the last bucket and is put off again there."""
     cycle = time >> TICK_BITS
@@ -68,6 +94,8 @@ def send(m, now, end):
     outs, stores = borrowed(m.outs), borrowed(m.stores)
     ring = outs.shape[0] // sms.shape[0]
     half = p.slices // p.partitions
+    size, clump = deals.shape[0] // DEALS, p.interleave_lines
+    by_size, by_clump, by_half, by_sets = inverse_of(size), inverse_of(clump), inverse_of(half), inverse_of(p.sets)
     moved = 0
     limit = end << TICK_BITS
     for sm in range(p.sms):
@@ -97,10 +125,10 @@ def send(m, now, end):
                 store += 1
             else:
                 load += 1
-            home = place_of(msg.line, deals, p.interleave_lines)
+            home = np.int64(place(msg.line, deals, size, by_size, clump, by_clump))
             msg.home_slice = home
-            msg.near_slice = side * half + home % half
-            msg.set = (mix(msg.line) >> 20) % p.sets
+            msg.near_slice = side * half + rest(home, half, by_half)
+            msg.set = rest(mix(msg.line) >> 20, p.sets, by_sets)
             msg.stage = HOME if msg.near_slice == home else NEAR
             msg.time += p.request_latency
             schedule(counts, buckets, i, msg.time, now)
@@ -110,17 +138,18 @@ def send(m, now, end):
     return moved
 
 
-@compiled
-def respond(p, sms, messages, responses, times, i, time, sectors):
+@inlined
+def respond(p, sms, messages, responses, i, time):
     """Charge the return port of the message's SM at `time` (ticks) and hand the response over."""
     msg = messages[i]
     s = sms[msg.sm]
     start = max(time, s.return_free)
-    finish = start + sectors * p.return_ticks
+    finish = start
+    if msg.kind == READ or msg.kind == ATOMIC:
+        finish += sectors_of(msg.mask) * p.return_ticks
     s.return_busy += finish - start
     s.return_free = finish
     ring = responses.shape[0] // sms.shape[0]
-    at = msg.sm * ring + (s.response_tail & (ring - 1))
-    responses[at] = i
-    times[at] = (finish + p.response_latency + 63) >> TICK_BITS
+    due = (finish + p.response_latency + 63) >> TICK_BITS
+    responses[msg.sm * ring + (s.response_tail & (ring - 1))] = due << RESPONSE_BITS | i
     s.response_tail += 1

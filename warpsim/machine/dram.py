@@ -13,8 +13,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.machine.crossbar import mix, place_of, schedule
-from warpsim.machine.host import borrowed, compiled, prefetch
+from warpsim.machine.crossbar import DEALS, inverse_of, mix, place, quotient, rest, schedule
+from warpsim.machine.host import borrowed, compiled, inlined, prefetch
 from warpsim.machine.l2 import READ_LINE, WRITE_LINE
 from warpsim.machine.records import FILL, TICK_BITS, sectors_of
 
@@ -24,10 +24,9 @@ def tail_table(mean_ticks: float) -> NDArray[np.int64]:
     return np.array([-mean_ticks * math.log((k + 0.5) / 1024) for k in range(1024)]).astype(np.int64)
 
 
-@compiled
-def opened(open_piece, pieces, channel, piece):
+@inlined
+def opened(open_piece, slot, piece):
     """Whether the piece's row is open; it is afterwards."""
-    slot = channel * pieces + piece % pieces
     if open_piece[slot] == piece:
         return True
     open_piece[slot] = piece
@@ -59,6 +58,9 @@ def advance(m, begin, end):
         borrowed(m.tail),
     )
     order, starts, log = borrowed(m.order), borrowed(m.starts), borrowed(m.log)
+    size = deals.shape[0] // DEALS
+    by_size, by_clump = inverse_of(size), inverse_of(p.clump_lines)
+    by_piece, by_open = inverse_of(p.piece_lines), inverse_of(p.open_pieces)
     # Sort by cycle; what slices hand over after this window stays for the next.
     count = total.commands
     length = end - begin
@@ -77,14 +79,16 @@ def advance(m, begin, end):
         c = commands[np.int64(order[position])]
         if position + 8 < due and commands[np.int64(order[position + 8])].kind == READ_LINE:
             prefetch(messages, np.int64(commands[np.int64(order[position + 8])].message))
-        channel = np.int64(place_of(c.line & 0x7FFFFFFF, deals, p.clump_lines))
+        channel = np.int64(place(c.line & 0x7FFFFFFF, deals, size, by_size, p.clump_lines, by_clump))
         ch = channels[channel]
         n = sectors_of(c.mask)
         data = n * p.dram_sector_ticks
-        piece = c.line // p.piece_lines
+        piece = quotient(c.line, p.piece_lines, by_piece)
         t = c.time
         # Write-backs and fills come one line at a time, by age: each opens its row.
-        closed = c.kind != READ_LINE or not opened(open_piece, p.open_pieces, channel, piece)
+        closed = c.kind != READ_LINE or not opened(
+            open_piece, channel * p.open_pieces + rest(piece, p.open_pieces, by_open), piece
+        )
         total.activations += closed
         if c.kind == WRITE_LINE:
             total.dram_written += n

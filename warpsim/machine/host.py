@@ -11,9 +11,10 @@ from numba.extending import intrinsic
 
 from warpsim.compilation import njit
 
-__all__ = ["borrowed", "compiled", "prefetch", "smallest"]
+__all__ = ["borrowed", "compiled", "high_product", "inlined", "lowest", "matches", "prefetch", "smallest"]
 
 compiled = njit(error_model="numpy", nogil=True)
+inlined = njit(error_model="numpy", nogil=True, forceinline=True)  # passing an array costs seven words on the stack
 
 
 @intrinsic
@@ -63,3 +64,44 @@ def smallest(typingctx: Any, array: Any, first: Any) -> Any:
         return builder.call(function, [builder.load(pointer, align=8)])
 
     return types.int64(array, types.int64), codegen
+
+
+@intrinsic
+def matches(typingctx: Any, array: Any, first: Any, value: Any) -> Any:
+    """Which of 64 bytes from an index on equal a value, as a bit map; the index is a multiple of 64."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        view = context.make_array(array)(context, builder, args[0])
+        vector = ir.VectorType(ir.IntType(8), 64)
+        pointer = builder.bitcast(builder.gep(view.data, [args[1]]), vector.as_pointer())
+        wanted = builder.insert_element(
+            ir.Constant(vector, ir.Undefined), builder.trunc(args[2], ir.IntType(8)), ir.Constant(ir.IntType(32), 0)
+        )
+        zeros = ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
+        wanted = builder.shuffle_vector(wanted, ir.Constant(vector, ir.Undefined), zeros)
+        same = builder.icmp_unsigned("==", builder.load(pointer, align=64), wanted)
+        return builder.bitcast(same, ir.IntType(64))
+
+    return types.int64(array, types.int64, types.int64), codegen
+
+
+@intrinsic
+def lowest(typingctx: Any, bits: Any) -> Any:
+    """Number of the lowest bit that is set; there is one."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.int64), codegen
+
+
+@intrinsic
+def high_product(typingctx: Any, a: Any, b: Any) -> Any:
+    """The upper 64 bits of the product of two unsigned integers."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        wide = ir.IntType(128)
+        product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
+        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
+
+    return types.int64(types.int64, types.int64), codegen

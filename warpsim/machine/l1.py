@@ -12,18 +12,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpsim.machine.host import compiled
+from warpsim.machine.host import compiled, inlined, lowest
 
 HEADS = 4096  # hash table of an SM
 SETS = 4
 WORDS = 8  # of a set's bit map
 
-_ORDER = np.zeros(64, np.int64)  # bit number of an isolated bit, by its de Bruijn hash
-for _k in range(64):
-    _ORDER[((1 << _k) * 0x03F79D71B4CB0A89 & 0xFFFFFFFFFFFFFFFF) >> 58] = _k
 
-
-@compiled
+@inlined
 def bank_of(line, mask0, mask1):
     """Tag bank of a line: two parities over bits of its number."""
     a = line & mask0
@@ -39,7 +35,7 @@ def bank_of(line, mask0, mask1):
     return ((0x6996 >> (a & 15)) & 1) | (((0x6996 >> (b & 15)) & 1) << 1)
 
 
-@compiled
+@inlined
 def find(lines, heads, base, sm, line):
     """Number of the entry that holds the line, or -1."""
     entry = np.int64(heads[sm * HEADS + ((line ^ (line >> 11)) & (HEADS - 1))])
@@ -52,11 +48,11 @@ def find(lines, heads, base, sm, line):
     return entry
 
 
-@compiled
-def mark(marks, banks, capacity, sm, entry):
+@inlined
+def mark(marks, banks, bank, capacity, sm, entry):
     """A hit on an entry: it is no longer one of those that may go."""
-    group = sm * SETS + entry // capacity
-    spot = entry % capacity
+    group = sm * SETS + bank
+    spot = entry - bank * capacity
     bit = np.int64(1) << (spot & 63)
     word = group * WORDS + (spot >> 6)
     if marks[word] & bit:
@@ -83,13 +79,13 @@ def victim(lines, marks, capacity, first, group, draw):
         if bits == 0:
             word = (word + 1) & (WORDS - 1)
             bits = marks[group * WORDS + word]
-        spot = (word << 6) | _ORDER[((np.uint64(bits & -bits)) * np.uint64(0x03F79D71B4CB0A89)) >> np.uint64(58)]
+        spot = (word << 6) | lowest(bits)
         if lines[first + spot].pending == 0:
             return spot
     return -1
 
 
-@compiled
+@inlined
 def allocate(lines, heads, marks, banks, capacity, base, sm, bank, line, salt):
     """An entry for a new line, or -1 when every candidate has sectors under way."""
     group = sm * SETS + bank

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpsim.machine.host import compiled
+from warpsim.machine.host import inlined
 
 TICK_BITS = 6
 TICK = 1 << TICK_BITS  # ticks of an SM cycle
 FOREVER = np.int64(1) << np.int64(56)
+RESPONSE_BITS = 24  # of a response: cycle << 24 | message
 NEVER = FOREVER << np.int64(6)  # as a key: cycle × 64 + row of the SM
 
 # Message kinds.
@@ -192,6 +193,16 @@ STATISTICS = np.dtype(  # of an instruction index
     align=True,
 )
 
+ENTRY = np.dtype(  # a way of a set of L2
+    [
+        ("tag", np.int32),
+        ("state", np.int32),  # bits 0-3 valid, 4-7 dirty, 8-11 under way, 12-15 partly written; flags
+        ("cover", np.int32),  # bytes written of each partly written sector
+        ("waiting", np.int32),  # first message that waits for sectors under way
+    ],
+    align=True,
+)
+
 SET = np.dtype(  # of L2
     [("hand", np.int32), ("clean_hand", np.int32), ("dirty", np.int32), ("victim", np.int32)], align=True
 )
@@ -269,7 +280,7 @@ REQUEST = np.dtype(  # of the log: a warp's memory instruction, or a warp's whol
 )
 
 
-@compiled
+@inlined
 def sectors_of(mask):  # type: ignore[no-untyped-def]
     """Sectors in a mask of four bits."""
     return (0x4332322132212110 >> (mask * 4)) & 15

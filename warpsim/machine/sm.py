@@ -28,7 +28,8 @@ from warpsim.frontend.trace import (
     SHARED_LOAD,
     STORE,
 )  # fmt: skip
-from warpsim.machine.host import borrowed, compiled, prefetch, smallest
+from warpsim.machine.crossbar import inverse_of, quotient, rest
+from warpsim.machine.host import borrowed, compiled, inlined, prefetch, smallest
 from warpsim.machine.l1 import SETS, allocate, bank_of, find, mark
 from warpsim.machine.records import (
     AT_BARRIER,
@@ -37,7 +38,6 @@ from warpsim.machine.records import (
     BOARD_STRIDE,
     CHECK,
     EXECUTE,
-    FOREVER,
     GAP,
     IDLE,
     NEVER,
@@ -45,6 +45,7 @@ from warpsim.machine.records import (
     PENDING_STRIDE,
     PORT,
     READ,
+    RESPONSE_BITS,
     RUNNING,
     TICK_BITS,
     WAITING,
@@ -56,6 +57,8 @@ from warpsim.machine.records import REDUCTION as REDUCTION_MESSAGE
 
 GROUPS = 16  # groups of asynchronous copies a warp may have open
 FIFO = 64
+MESSAGES = (1 << RESPONSE_BITS) - 1
+NO_RESPONSE = NEVER  # later than any
 
 
 @compiled
@@ -74,7 +77,7 @@ def finish_groups(w, row, groups, board_pending, board_time):
         w.group_head += 1
 
 
-@compiled
+@inlined
 def ready_time(w, op, row, time, board_pending, board_time):
     """Cycle from which the operation may issue, or -1 while something it waits for is under way."""
     ready = time
@@ -96,13 +99,13 @@ def ready_time(w, op, row, time, board_pending, board_time):
     return ready
 
 
-@compiled
+@inlined
 def call_up(m, sm, end):
     """Bring what the SMs behind `sm` will work on into the host's cache, in three steps, each of which needs the last:
     the rings, then responses and ring positions, then warps, lines and records."""
     p = m.parameters[0]
     sms, heap, messages, warps, lines = m.sms, m.heap, m.messages, m.warps, m.lines
-    responses, times = m.responses, m.times
+    responses = m.responses
     ring = responses.shape[0] // sms.shape[0] - 1
     rows = p.rows
     other = sm + 3
@@ -110,8 +113,6 @@ def call_up(m, sm, end):
         s = sms[other]
         first = other * (ring + 1)
         for k in range(0, 32, 8):
-            prefetch(times, first + ((s.response_head + k) & ring))
-        for k in range(0, 32, 16):
             prefetch(responses, first + ((s.response_head + k) & ring))
         for k in range(0, rows, 8):
             prefetch(heap, other * 64 + k)
@@ -125,9 +126,10 @@ def call_up(m, sm, end):
         s = sms[other]
         first = other * (ring + 1)
         for k in range(s.response_head, s.response_tail):
-            if times[first + (k & ring)] >= end:
+            response = responses[first + (k & ring)]
+            if response >> RESPONSE_BITS >= end:
                 break
-            prefetch(messages, np.int64(responses[first + (k & ring)]))
+            prefetch(messages, response & MESSAGES)
         for k in range(rows):
             key = heap[other * 64 + k]
             if key >> 6 < end:
@@ -142,9 +144,10 @@ def call_up(m, sm, end):
         first = other * (ring + 1)
         first_line = other * SETS * p.l1_capacity
         for k in range(s.response_head, s.response_tail):
-            if times[first + (k & ring)] >= end:
+            response = responses[first + (k & ring)]
+            if response >> RESPONSE_BITS >= end:
                 break
-            msg = messages[np.int64(responses[first + (k & ring)])]
+            msg = messages[response & MESSAGES]
             if msg.kind == WRITE or msg.kind == REDUCTION_MESSAGE:
                 continue
             if msg.entry >= 0:
@@ -172,7 +175,7 @@ def advance(m, end):
     board_time, board_pending = borrowed(m.boards), borrowed(m.board_pending)
     messages, free = borrowed(m.messages), borrowed(m.free)
     outs, stores = borrowed(m.outs), borrowed(m.stores)
-    responses, times = borrowed(m.responses), borrowed(m.times)
+    responses = borrowed(m.responses)
     lines, heads, marks, banks = borrowed(m.lines), borrowed(m.heads), borrowed(m.marks), borrowed(m.banks)
     waiters, free_waiters = borrowed(m.waiters), borrowed(m.free_waiters)
     blocks, block_head, block_tail = borrowed(m.blocks), borrowed(m.block_head), borrowed(m.block_tail)
@@ -183,6 +186,7 @@ def advance(m, end):
     rows = p.rows
     pool = free.shape[0] // sms.shape[0]
     capacity = np.int64(p.l1_capacity)
+    by_capacity, by_schedulers = inverse_of(capacity), inverse_of(p.schedulers)
     ring = responses.shape[0] // sms.shape[0] - 1
     merges = free_waiters.shape[0] // sms.shape[0]
     starved = 0
@@ -197,7 +201,10 @@ def advance(m, end):
         first_waiter = sm * merges
         first_response = sm * (ring + 1)
         top = smallest(heap, base)
-        tr = times[first_response + (s.response_head & ring)] if s.response_head < s.response_tail else FOREVER
+        response = NO_RESPONSE
+        if s.response_head < s.response_tail:
+            response = responses[first_response + (s.response_head & ring)]
+        tr = response >> RESPONSE_BITS
         stopped = False
         while True:
             # The next event: a queued memory operation, a response, or a warp.
@@ -214,13 +221,13 @@ def advance(m, end):
                     if tr >= end:
                         break
                     # A response: sectors of a load or atomic, or the acknowledgement of a store.
-                    head = np.int64(responses[first_response + (s.response_head & ring)])
+                    head = response & MESSAGES
                     s.response_head += 1
                     now = tr
+                    response = NO_RESPONSE
                     if s.response_head < s.response_tail:
-                        tr = times[first_response + (s.response_head & ring)]
-                    else:
-                        tr = FOREVER
+                        response = responses[first_response + (s.response_head & ring)]
+                    tr = response >> RESPONSE_BITS
                     msg = messages[head]
                     s.now = now
                     s.last = max(s.last, now)
@@ -316,7 +323,7 @@ def advance(m, end):
             row = first_row + r
             w = warps[row]
             w.state = RUNNING
-            lane = lanes[sm * 4 + r % p.schedulers]
+            lane = lanes[sm * 4 + rest(r, p.schedulers, by_schedulers)]
             # The warp goes on inline while nothing else comes first.
             limit = min(top, tr << 6, end << 6)
             while True:
@@ -478,7 +485,14 @@ def advance(m, end):
                                         need = mask & (15 ^ e.valid)
                                         send = need & (15 ^ e.pending)
                                         if need == 0:
-                                            mark(marks, banks, capacity, sm, entry)
+                                            mark(
+                                                marks,
+                                                banks,
+                                                quotient(entry, capacity, by_capacity),
+                                                capacity,
+                                                sm,
+                                                entry,
+                                            )
                                         if need & e.pending:
                                             s.waiters -= 1
                                             slot = free_waiters[sm * merges + s.waiters]
