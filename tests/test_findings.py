@@ -66,6 +66,8 @@ def test_stores_to_one_sector_are_its_trips_to_l2() -> None:
     found = one(make(metrics=metrics, extra=extra), "same-sector-writes")
     assert found["value"] == 8.0
     assert "each written sector goes to L2 8 times, 25.6 kB for 3.2 kB" in found["message"]
+    spilled = {**metrics, "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum": 700}
+    assert "same-sector-writes" not in rules(make(metrics=spilled, extra=extra))
     metrics["lts__t_sectors_srcunit_tex_op_write.sum"] = 100
     assert "same-sector-writes" not in rules(make(metrics=metrics, extra=extra))
 

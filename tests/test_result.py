@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -289,3 +290,23 @@ def test_data_and_turnarounds_share_the_channels_and_activations_are_a_limit_of_
     assert (limiter["name"], limiter["share"]) == ("DRAM", pytest.approx(0.7))
     assert limiter["dram"] == {"data": 0.5, "turnaround": 0.2, "activation": 0.1}
     assert copy(busy=busy | {"DRAM activation": 0.9}).derived["limiter"]["share"] == 0.9
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_narrow_terminal_loses_no_figure(width: int) -> None:
+    """Only source text is cut; a terminal of 120 columns shows every cell whole."""
+    lines = [
+        global_line(123, "ld", 1_234_567, 39_506_144, 4_938_268, "out[(long long)(y + j) * rows + x] = in[i];"),
+        shared_line(124, "st", 3_200_000, 100_000, "tile[threadIdx.y][threadIdx.x] = value;"),
+    ]
+    metrics = {
+        "l1tex__t_requests_pipe_lsu_mem_local_op_st.sum": 819_200,
+        "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum": 3_276_800,
+        "lts__t_sectors_srcunit_tex_op_read.sum": 39_506_144,
+        "dram__sectors_write.sum": 1_234_567,
+    }
+    result = make(lines, metrics, {"useful_bytes": {"read": 158_024_576, "write": 12_345_678}})
+    wide, narrow = (set(re.findall(r"\d[\d.,]*(?: [kMGT]?B(?:/s)?)?", summary(result, w))) for w in (120, width))
+    assert len(wide) > 40
+    assert wide <= narrow
+    assert max(map(len, summary(result, width).splitlines())) <= width

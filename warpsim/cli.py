@@ -248,9 +248,9 @@ def diff(
         return
     from warpsim.text import make_table, number
 
-    table = make_table("", f"A: {left.scenario}", f"B: {right.scenario}", "B / A")
+    table = make_table("", f"A: {left.scenario}", f"B: {right.scenario}", "B/A")
     for name, x, y, quotient in rows:
-        table.add_row(name, _cell(x), _cell(y), "" if quotient is None else number(quotient, 4))
+        table.add_row(name, _cell(name, x), _cell(name, y), "" if quotient is None else number(quotient, 4))
     print_parts([*reasons(left, right), "", table if rows else "no difference"], output)
 
 
@@ -406,9 +406,15 @@ def _recorded(scenario: Scenario, result: Result) -> Comparison | None:
     return None if measured is None or recordings.stale(measured, launch) else comparison.compare(result, measured)
 
 
-def _cell(value: Any) -> str:
+def _cell(name: str, value: Any) -> str:
+    from warpsim.text import bandwidth, byte_count
+
     if value is None:
         return "–"
+    if name.startswith("bandwidth."):
+        return bandwidth(value)
+    if name.endswith((".bytes", "_bytes_per_sm")):
+        return byte_count(value)
     if isinstance(value, float):
         return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
     if isinstance(value, int) and not isinstance(value, bool):

@@ -513,7 +513,8 @@ def render(comparisons: Sequence[Comparison], *, verbose: bool = False) -> Rende
             table.add_column(
                 name,
                 justify="left" if name in ("metric", "tolerance", "verdict") else "right",
-                no_wrap=name == "metric",
+                no_wrap=name != "metric",
+                overflow="fold",
             )
         for row in c.rows:
             if row.predicted == row.measured == 0 and not verbose:

@@ -54,7 +54,7 @@ def reasons(a: Result, b: Result) -> list[str]:
     elif quotient < 1:
         head = f"B is {1 / quotient:.3g} times as fast as A"
     else:
-        head = f"B is {quotient:.3g} times slower than A"
+        head = f"B takes {quotient:.3g} times as long as A"
     lines = [f"{head} ({a.time_ns / 1e3:,.4g} us and {b.time_ns / 1e3:,.4g} us)"]
     work = {
         "DRAM bytes": ("dram", "bytes"),

@@ -186,8 +186,9 @@ def _same_sector(figures: Figures) -> Found:
     l2 = figures.derived["l2"]
     # Nsight counts reductions and atomics at L2 apart from writes.
     atomics = 32 * sum(figures.metrics.get(global_sectors(op), 0) for op in ("red", "atom"))
-    moved = (l2["write_bytes"] or 0) + atomics
-    if not moved or not l2.get("distinct_write_bytes"):
+    spilled = 32 * figures.metrics.get("l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum", 0)
+    moved = (l2["write_bytes"] or 0) + atomics - spilled
+    if moved <= 0 or not l2.get("distinct_write_bytes"):
         return
     value = moved / l2["distinct_write_bytes"]
     written = [

@@ -70,18 +70,18 @@ def settings(assignments: Sequence[str]) -> dict[str, int | float]:
 
 def print_parts(parts: Sequence[Any], output: str | None) -> None:
     """Strings and rich tables, one below the other."""
-    from warpsim.text import make_console
+    from warpsim.text import make_console, show
 
     if output is None and sys.stdout.isatty():
         console = make_console()
         for part in parts:
-            console.print(part, markup=False)
+            show(part, console)
         return
     buffer = io.StringIO()
     console = make_console(buffer)
     console.width = 160
     for part in parts:
-        console.print(part, markup=False)
+        show(part, console)
     write("".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines()), output)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console, Group, RenderableType
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "bandwidth", "byte_count", "count", "duration", "extent", "html", "line_rows", "make_console", "make_table",
-    "marks", "number", "percent", "render", "summary", "trust_notes",
+    "marks", "number", "percent", "render", "show", "summary", "trust_notes",
 ]  # fmt: skip
 
 WIDTH = 100
@@ -102,7 +103,7 @@ def make_table(*columns: str, title: str | None = None) -> Table:
         pad_edge=False, show_edge=False, header_style="dim",
     )  # fmt: skip
     for position, column in enumerate(columns):
-        table.add_column(column, justify="left" if position == 0 else "right", no_wrap=True)
+        table.add_column(column, justify="left" if position == 0 else "right", overflow="fold")
     return table
 
 
@@ -129,12 +130,27 @@ def render(result: Result, console: Console) -> None:
     console.print(_headline(result))
     for part in _sections(result, console.width):
         console.print()
-        console.print(part)
+        show(part, console)
+
+
+def show(part: RenderableType, console: Console) -> None:
+    """Print a part; on a narrow terminal the columns of a table stand closer, and headings wrap before cells do."""
+    if isinstance(part, Table) and part.box and console.width < WIDTH:
+        part.padding = (0, 1, 0, 0)
+        if _natural(part, console) > console.width:
+            for column in part.columns[1:]:
+                column.header = str(column.header).replace(" ", "\n")
+    console.print(part, markup=False)
+
+
+def _natural(table: Table, console: Console) -> int:
+    """Width of a table that nothing confines."""
+    return Measurement.get(console, console.options.update(max_width=1000), table).maximum
 
 
 def _sections(result: Result, width: int) -> Iterator[RenderableType]:
     yield _launch(result)
-    yield _global_table(result)
+    yield _global_table(result, width)
     if any(result.derived["shared"][op]["wavefronts"] for op in ("load", "store")):
         yield _shared_table(result)
     yield _levels_table(result)
@@ -186,8 +202,9 @@ def _launch(result: Result) -> RenderableType:
     return text
 
 
-def _global_table(result: Result) -> RenderableType:
-    table = make_table("Global memory (L1)", "requests", "sectors", "a request", "ideal", "bytes/useful", "L1 hit")
+def _global_table(result: Result, width: int) -> RenderableType:
+    useful = "/useful" if width < WIDTH else "bytes/useful"
+    table = make_table("Global memory (L1)", "requests", "sectors", "a request", "ideal", useful, "L1 hit")
     waste = result.derived["bytes_per_useful_byte"]
     names = {"load": "loads", "store": "stores", "atomic": "atomics", "reduction": "reductions", "async_copy": "LDGSTS"}
     for key, title in names.items():
@@ -309,9 +326,10 @@ def _lines_table(result: Result, width: int) -> RenderableType:
             name = text = ""
     if not rows:
         return Text("no line with memory accesses is known")
-    titles = ("line", "source", "access", "requests", "sectors/request", "wavefronts", "ways")
+    per = "a request" if width < WIDTH else "sectors/request"
+    titles = ("line", "source", "access", "requests", per, "wavefronts", "ways")
     widths = [max(len(title), *(len(cells[i]) for _, cells in rows)) for i, title in enumerate(titles)]
-    room = max(16, width - 3 * 6 - 2 - sum(widths) + widths[1])
+    room = max(10, width - 6 * (2 if width < WIDTH else 3) - 2 - sum(widths) + widths[1])
     table = make_table(*titles)
     table.columns[0].justify = "right"
     table.columns[1].justify = table.columns[2].justify = "left"
