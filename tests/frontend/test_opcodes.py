@@ -159,6 +159,9 @@ WORDS: dict[str, Reference] = {
     "F2FP.F16.F32.PACK_AB R0, R16, R17": lambda w: packed(w.f32(17), w.f32(16)),
     "F2FP.BF16.F32.PACK_AB.RZ R0, R16, R17": lambda w: (w.regs[16] & U32(0xFFFF0000)) | w.regs[17] >> U32(16),
     "HFMA2.MMA R0, -RZ, RZ, 0x3c000001": lambda w: np.full(32, 0x3C000001, U32),
+    "HFMA2.BF16_V2 R0, -RZ.H0_H0, RZ.H0_H0, |R33|": lambda w: w.regs[33] & U32(0x7FFF7FFF),
+    "HFMA2.BF16_V2 R0, -RZ.H0_H0, RZ.H0_H0, -R33.H1_H1":
+        lambda w: (w.regs[33] >> U32(16)) * U32(0x10001) ^ U32(0x80008000),
     "MOVM.16.MT88 R0, R1": lambda w: w.regs[1].view(np.uint16).reshape(8, 8).T.copy().view(U32).reshape(32),
     "SHFL.BFLY PT, R0, R1, 0x5, 0x1f": lambda w: w.regs[1][LANE ^ 5],
     "SHFL.UP PT, R0, R1, 0x3, 0x1800": lambda w: w.regs[1][np.where(LANE % 8 >= 3, LANE - 3, LANE)],
@@ -440,6 +443,15 @@ UNIFORM: dict[str, Callable[[Warp], int]] = {
     "REDUX UR0, R1": lambda w: int(np.bitwise_and.reduce(w.regs[1][w.lanes(w.active)])),
     "UFMUL UR0, UR41, 2.0": lambda w: int(F32(w.uregs[41 : 42].view(F32)[0] * F32(2)).view(U32)),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_r2ur_says_whether_lanes_differ(equal: bool) -> None:
+    w = prepared()
+    w.active = 0xFFF0
+    w.regs[1] = np.where((w.lanes(w.active)) & equal, U32(7), LANE.astype(U32))
+    w.run("R2UR P1, URZ, R1")
+    assert int(w.preds[1]) & w.active == (0 if equal else w.active)
 
 
 @pytest.mark.parametrize("text", UNIFORM)

@@ -201,6 +201,69 @@ def test_lanes_meet_in_shuffles_at_different_places(gpu: str) -> None:
 
 
 @ARCHS
+def test_lanes_of_different_masks_vote_apart(gpu: str) -> None:
+    """Tiles of a warp: each lane's mask names its own eight, the warp has not parted."""
+    source = kernel(
+        "int lane = i & 31; unsigned mask = 255u << (lane & ~7); int v = in[i];"
+        "unsigned votes = __ballot_sync(mask, v & 1); int any = __any_sync(mask, v == 5);"
+        "for (int d = 4; d; d >>= 1) v += __shfl_xor_sync(mask, v, d);"
+        "out[i] = __popc(votes) + 100 * any + 1000 * v;"
+    )
+    given = np.random.default_rng(7).integers(0, 9, 64).astype(np.int32)
+    out = np.zeros(64, np.int32)
+    execute(source, 1, 64, [out, given, 64], gpu)
+    tiles = given.reshape(8, 8)
+    wanted = (tiles & 1).sum(1) + 100 * (tiles == 5).any(1) + 1000 * tiles.sum(1)
+    np.testing.assert_array_equal(out, np.repeat(wanted, 8))
+
+
+@ARCHS
+def test_the_last_cta_sums_up(gpu: str) -> None:
+    """Fences, sleeps and a device counter: what has no effect on values does no harm."""
+    source = "__device__ unsigned done;\n" + kernel(
+        "atomicAdd(out + 1 + blockIdx.x, in[i]); __syncthreads(); __shared__ bool last;"
+        "if (threadIdx.x == 0) { __threadfence(); __nanosleep(20); last = atomicInc(&done, n - 1) == n - 1; }"
+        "__syncthreads(); if (last && threadIdx.x == 0) { __threadfence_system();"
+        "int s = 0; for (int j = 0; j < n; j++) s += __ldcg(out + 1 + j); out[0] = s; }"
+    )
+    given = np.random.default_rng(8).integers(0, 1000, 256).astype(np.int32)
+    out = np.zeros(5, np.int32)
+    execute(source, 4, 64, [out, given, 4], gpu)
+    np.testing.assert_array_equal(out, [given.sum(), *given.reshape(4, 64).sum(1)])
+
+
+@ARCHS
+def test_printf_and_assert_cost_nothing_where_they_are_not_reached(gpu: str) -> None:
+    source = "#include <cassert>\n#include <cstdio>\n" + kernel(
+        'assert(in[i] < 1000); if (in[i] == n) printf("%d\\n", in[i]); out[i] = in[i];'
+    )
+    given = np.arange(64, dtype=np.int32)
+    out = np.zeros(64, np.int32)
+    assert count(execute(source, 2, 32, [out, given, 64], gpu)).notes == []
+    np.testing.assert_array_equal(out, given)
+    notes = count(execute(source, 2, 32, [out, given, 63], gpu)).notes
+    assert [re.sub(r" \(.*", "", n) for n in notes] == ["what printf itself executes is not counted, at kernel.cu:3"]
+    with pytest.raises(KernelError, match=r"assertion failed at kernel.cu:3 .*thread \(8, 0, 0\) of CTA \(1, 0, 0\)"):
+        execute(source, 2, 32, [out, given + 960, 64], gpu)
+
+
+@ARCHS
+def test_what_only_the_driver_has_is_refused_where_it_is_called(gpu: str) -> None:
+    source = kernel("int* p = in[i] > 40 ? (int*)malloc(64) : out; p[i] = in[i];")
+    given = np.arange(32, dtype=np.int32)
+    out = np.zeros(32, np.int32)
+    execute(source, 1, 32, [out, given, 32], gpu)
+    np.testing.assert_array_equal(out, given)
+    with pytest.raises(UnsupportedError, match=r"it calls malloc.* at kernel.cu:1 .*thread \(9, 0, 0\)"):
+        execute(source, 1, 32, [out, given + 32, 32], gpu)
+    with pytest.raises(KernelError, match=r"stops itself with a trap at kernel.cu:1 .*thread \(4, 0, 0\)"):
+        execute(kernel("if (in[i] == 4) __trap(); out[i] = 1;"), 1, 32, [out, given, 32], gpu)
+    virtual = "typedef int (*F)(int); __device__ int f(int x) { return x + 1; } __device__ F table[2] = {f, f};\n"
+    with pytest.raises(UnsupportedError, match="function pointer"):
+        execute(virtual + kernel("out[i] = table[in[i] & 1](in[i]);"), 1, 32, [out, given, 32], gpu)
+
+
+@ARCHS
 def test_named_barriers_of_part_of_a_cta(gpu: str) -> None:
     source = kernel(
         "__shared__ int s[128]; int t = threadIdx.x;"

@@ -18,7 +18,8 @@ from warpsim.frontend.lanes import SPECIAL_WORDS
 from warpsim.frontend.program import RZ, Instruction, Program
 
 __all__ = [
-    "ARRIVED", "DONE", "ERROR", "FULL", "MEMORY_KINDS", "WAIT", "Blocks", "Layout", "fp_kind", "kind_of", "target_of",
+    "ARRIVED", "DONE", "ERROR", "FULL", "MEMORY_KINDS", "WAIT", "Blocks", "Layout", "fp_kind", "is_indirect_call",
+    "kind_of", "target_of",
 ]  # fmt: skip
 
 # What running a warp ends with.
@@ -129,6 +130,13 @@ def target_of(i: Instruction, program: Program) -> int:
     raise UnsupportedError(f"branch without a known target: {i.text} (instruction {i.index}, source line {i.line})")
 
 
+def is_indirect_call(i: Instruction, program: Program) -> bool:
+    """Whether a register says where a call goes."""
+    return i.opcode == "CALL" and not any(
+        o.kind == "label" or (o.kind == "function" and o.name in program.functions) for o in i.operands
+    )
+
+
 def _reachable(program: Program) -> tuple[set[int], set[int]]:
     """Instructions that can run, and leaders among them."""
     instructions = program.instructions
@@ -142,7 +150,8 @@ def _reachable(program: Program) -> tuple[set[int], set[int]]:
             i = instructions[k]
             following = k + 1
             ends = i.opcode in _ENDS
-            if i.opcode in ("BRA", "JMP", "CALL") or "COLLECTIVE" in i.modifiers:
+            direct = i.opcode in ("BRA", "JMP", "CALL") and not is_indirect_call(i, program)
+            if direct or "COLLECTIVE" in i.modifiers:
                 target = target_of(i, program)
                 leaders.add(target)
                 todo.append(target)

@@ -27,7 +27,7 @@ __all__ = ["Code", "build"]
 
 _NOTHING = {
     "NOP", "YIELD", "NANOSLEEP", "PMTRIG", "MEMBAR", "ERRBAR", "CCTL", "CCTLL", "DEPBAR", "LDGDEPBAR", "PREEXIT",
-    "ACQBULK", "FENCE",
+    "ACQBULK", "FENCE", "CGAERRBAR",
 }  # fmt: skip
 
 

@@ -7,12 +7,14 @@ from llvmlite import ir
 from warpsim.errors import UnsupportedError
 from warpsim.frontend import context as ctx
 from warpsim.frontend import divergence as dv
-from warpsim.frontend.blocks import ARRIVED, WAIT, target_of
+from warpsim.frontend.blocks import ARRIVED, WAIT, is_indirect_call, target_of
 from warpsim.frontend.emitter import Value
-from warpsim.frontend.frame import I32, I64, MASK, POINTER, V64, Frame
+from warpsim.frontend.frame import I32, I64, MASK, POINTER, V32, V64, Frame
 from warpsim.frontend.program import Instruction
 
 __all__ = ["CONTROL", "Control"]
+
+RESULT_REGISTER = 4  # of functions that return a word
 
 
 class Control(Frame):
@@ -61,15 +63,15 @@ class Control(Frame):
         b, e = self.b, self.e
         target = int(self.leaders[target_of(i, self.program)])
         if "DIV" in i.modifiers or "CONV" in i.modifiers:
-            # Taken where the active lanes are not those of the register.
+            # Taken by all where the lanes in which the guard holds are not those of the register: the guard is false
+            # where R2UR found lanes that have different masks.
             o = next(o for o in i.operands if o.kind == "ureg")
             assert o.index is not None
             want = b.extract_element(e.read_uniform(o.index).bits, I32(0))
-            mask = self.condition(i)
-            differs = b.icmp_unsigned("!=", b.load(self.active, typ=I32), want)
+            differs = b.icmp_unsigned("!=", self.condition(i), want)
             if "CONV" in i.modifiers:
                 differs = b.not_(differs)
-            taken = b.select(differs, mask, I32(0))
+            taken = b.select(differs, b.load(self.active, typ=I32), I32(0))
             always = False
         else:
             taken = self.condition(i)
@@ -78,11 +80,25 @@ class Control(Frame):
         self.split(taken, self.code[target], target, None if always else i.index + 1)
 
     def _call(self, i: Instruction) -> None:
-        if not any(o.kind in ("label", "function") for o in i.operands):
+        if not is_indirect_call(i, self.program):
+            self._bra(i)
+            return
+        register = next((o for o in i.operands if o.kind == "reg" and o.index is not None), None)
+        if "ABS" not in i.modifiers or register is None or not self.program.externals:
             raise UnsupportedError(
-                f"indirect call not supported: {i.text} (instruction {i.index}, source line {i.line})"
+                f"call through a function pointer or of a virtual function not supported: {i.text} "
+                f"(instruction {i.index}, source line {i.line})"
             )
-        self._bra(i)
+        assert register.index is not None
+        b, e = self.b, self.e
+        taken = self.condition(i)
+        target = e.read64(register.index)
+        if target.unknown is not None:
+            self.check_known(b.and_(b.bitcast(taken, MASK), target.unknown), i, ctx.UNKNOWN_BRANCH)
+        b.store(target.bits, self.addresses, align=64)
+        e.flush()
+        result = self.blocks.layout.regs_unknown // 4 + RESULT_REGISTER
+        self._go(i, taken, dv.DRIVER, result << 32 | i.index)
 
     def _indirect(self, i: Instruction) -> None:
         """RET and BRX: each lane's target is a register's value plus a constant."""
@@ -108,6 +124,11 @@ class Control(Frame):
         lanes = b.add(lanes, e.splat(I64(offset), 32))
         b.store(lanes, self.addresses, align=64)
         e.flush()
+        self._go(i, taken, dv.JUMP, i.index)
+
+    def _go(self, i: Instruction, taken: ir.Value, kind: int, argument: int) -> None:
+        """Let lanes go where `self.addresses` says; others of a guarded instruction go on behind it."""
+        b = self.b
         if i.guard is not None:
             some = self.function.append_basic_block("jumps")
             fall = self.code[int(self.leaders[i.index + 1])]
@@ -125,7 +146,14 @@ class Control(Frame):
             b.store(b.add(depth, I32(1)), self.place(dv.DEPTH), align=4)
             b.branch(jump)
             b.position_at_end(jump)
-        self.call_diverge(dv.JUMP, i.index, taken)
+        self.call_diverge(kind, argument, taken)
+
+    def _trap(self, i: Instruction) -> None:
+        """BPT.TRAP, __trap(): the kernel stops with an error."""
+        if "TRAP" not in i.modifiers:
+            raise UnsupportedError(f"instruction not supported: {i.text} (instruction {i.index}, source line {i.line})")
+        mask = self.condition(i)
+        self.check(self.b.icmp_unsigned("!=", mask, I32(0)), ctx.TRAP, i, mask)
 
     def _exit(self, i: Instruction) -> None:
         b, e = self.b, self.e
@@ -188,7 +216,17 @@ class Control(Frame):
                 raise UnsupportedError(
                     f"instruction not supported: {i.text} (instruction {i.index}, source line {i.line})"
                 )
-            need = I32(o.value) if o.kind == "imm" else self.uniform(e.widen(e.source(o)), i)
+            value = e.widen(e.source(o))
+            if value.unknown is not None:
+                self.check_known(b.and_(value.unknown, e.active), i, ctx.UNKNOWN_BRANCH)
+            if "EXCLUSIVE" in i.modifiers:
+                b.store(b.zext(value.bits, V64), self.addresses, align=64)
+                e.flush()
+                self.call_diverge(dv.EXCLUDE, following, b.load(self.active, typ=I32))
+                return
+            # Lanes of several masks wait for all of them.
+            every = e.intrinsic("llvm.vector.reduce.or.v32i32", I32, [V32])
+            need = b.call(every, [b.select(e.active, value.bits, e.constant(0))])
         e.flush()
         active = b.load(self.active, typ=I32)
         if "COLLECTIVE" in i.modifiers:
@@ -290,5 +328,6 @@ CONTROL = {
     "ENDCOLLECTIVE": Control._endcollective,
     "BAR": Control._bar,
     "B2R": Control._b2r,
+    "BPT": Control._trap,
     "BMOV": Control._bmov,
 }

@@ -222,6 +222,8 @@ def count(executor: Executor) -> Counts:
                 "an unknown value was assumed to be ordinary (no sentinel, no slow path of a division or root) "
                 f"at {place_of(program, k)}"
             )
+        if note & 4:
+            counts.notes.append(f"what printf itself executes is not counted, at {place_of(program, k)}")
         if note & 1:
             counts.unknowns.append(
                 f"the result of {program.instructions[k].opcode} is not modelled, at {place_of(program, k)}"

@@ -15,7 +15,20 @@ import numpy as np
 from numba import carray, types
 
 from warpsim.compilation import cfunc, njit
-from warpsim.frontend.context import BAD_TARGET, C_LEADERS, C_STATE, C_STATE_STRIDE, DEADLOCK, fail, i32, i64
+from warpsim.frontend.context import (
+    BAD_TARGET,
+    C_LEADERS,
+    C_NOTES,
+    C_STATE,
+    C_STATE_STRIDE,
+    DEADLOCK,
+    EXTERNAL,
+    fail,
+    first_lane,
+    i32,
+    i64,
+    on,
+)
 
 # State of a warp, in 32-bit words; what follows HEADER depends on the kernel.
 PC, ACTIVE, EXITED, DEPTH, WAITS, BAR_ID, BAR_THREADS, BAR_VOTE, BUDGET_WORD, BAR_MODE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 10
@@ -25,8 +38,11 @@ RETURNS = 320  # of each lane: the block at which it goes on after a collective
 HEADER = 352
 VOTE_NONE, VOTE_COUNT, VOTE_AND, VOTE_OR = range(4)
 FINISHED = -1  # pc of a warp all of whose lanes have exited
+EXTERNALS = (
+    0x7D00_0000_0000  # address of the driver's first function; 16 bytes each, the first half of those that return
+)
 
-NEXT, ARRIVE, WARP, JUMP, RELEASE, COLLECT, LEAVE = range(7)
+NEXT, ARRIVE, WARP, JUMP, RELEASE, COLLECT, LEAVE, EXCLUDE, DRIVER = range(9)
 _WARP, _COLLECTIVE = np.int32(-1), np.int32(-2)  # in place of a barrier's number, in an entry that waits for a mask
 
 
@@ -104,10 +120,12 @@ def _next_ready(s):
 
 
 @njit
-def _arrive(context, row, s, resume, mask, barrier, required):
+def _gather(s, resume, mask, barrier, required):
+    """Let lanes wait to go on at a block; whether all have come, who are the running split then."""
     place = -1
     for w in range(s[WAITS]):
-        if s[WAITING + 4 * w] == resume and s[WAITING + 4 * w + 2] == barrier:
+        same = s[WAITING + 4 * w] == resume and s[WAITING + 4 * w + 2] == barrier
+        if same and (barrier >= 0 or s[WAITING + 4 * w + 3] == required):
             place = w
             break
     if place < 0:
@@ -122,6 +140,13 @@ def _arrive(context, row, s, resume, mask, barrier, required):
         s[PC] = resume
         s[ACTIVE] = s[WAITING + 4 * place + 1]
         _remove(s, place)
+        return True
+    return False
+
+
+@njit
+def _arrive(context, row, s, resume, mask, barrier, required):
+    if _gather(s, resume, mask, barrier, required):
         return 0
     return _next(context, row, s)
 
@@ -134,7 +159,9 @@ def diverge(context, row, kind, argument, mask, targets):
     block `argument >> 4`. WARP: a WARPSYNC of the lanes targets[0], to go on at block `argument`. JUMP: each lane goes
     on at byte offset targets[lane]. RELEASE: lanes `mask` leave barrier `argument` (BREAK). COLLECT: WARP for a
     collective that goes on at block `argument >> 32` and ends at block `argument & 0xffffffff`. LEAVE: lanes `mask` end
-    a collective.
+    a collective. EXCLUDE: WARP where each lane has its own targets[lane], and those of one mask go on without others.
+    DRIVER: instruction `argument & 0xffffffff` calls the driver's function at targets[lane]; its result goes into the
+    register whose unknown lanes are word `argument >> 32` of the state.
     """
     c = i64(context)
     s = i32(c[C_STATE] + row * c[C_STATE_STRIDE])
@@ -146,22 +173,46 @@ def diverge(context, row, kind, argument, mask, targets):
         if kind == WARP:
             return _arrive(context, row, s, np.int32(argument), mask, _WARP, need)
         for lane in range(32):
-            if (np.uint32(mask) >> np.uint32(lane)) & np.uint32(1):
+            if on(mask, lane):
                 s[RETURNS + lane] = np.int32(argument & 0xFFFFFFFF)
         return _arrive(context, row, s, np.int32(argument >> 32), mask, _COLLECTIVE, need)
     if kind == LEAVE:
         left = np.uint32(mask)
         while left != np.uint32(0):
-            lane = 0
-            while not (left >> np.uint32(lane)) & np.uint32(1):
-                lane += 1
+            lane = first_lane(left)
             together = np.uint32(0)
             for other in range(32):
-                if (left >> np.uint32(other)) & np.uint32(1) and s[RETURNS + other] == s[RETURNS + lane]:
+                if on(left, other) and s[RETURNS + other] == s[RETURNS + lane]:
                     together |= np.uint32(1) << np.uint32(other)
             _push(s, s[RETURNS + lane], np.int32(together))
             left &= ~together
         return _next_ready(s)
+    if kind == EXCLUDE:
+        needs = carray(targets, 32, np.int64)
+        left = np.uint32(mask)
+        while left != np.uint32(0):
+            lane = first_lane(left)
+            together = np.uint32(0)
+            for other in range(32):
+                if on(left, other) and needs[other] == needs[lane]:
+                    together |= np.uint32(1) << np.uint32(other)
+            if _gather(s, np.int32(argument), np.int32(together), _WARP, np.int32(np.uint32(needs[lane] & 0xFFFFFFFF))):
+                _push(s, s[PC], s[ACTIVE])
+            left &= ~together
+    if kind == DRIVER:
+        index = argument & 0xFFFFFFFF
+        lane = first_lane(mask)
+        target = carray(targets, 32, np.int64)[lane]
+        for other in range(32):
+            if on(mask, other) and carray(targets, 32, np.int64)[other] != target:
+                return fail(context, BAD_TARGET, index, other, carray(targets, 32, np.int64)[other], row, 0)
+        if target < EXTERNALS or target >= EXTERNALS + 0x10000:
+            return fail(context, BAD_TARGET, index, lane, target, row, 0)
+        if target & 15:
+            return fail(context, EXTERNAL, index, lane, target, row, (target - EXTERNALS) >> 4)
+        i64(c[C_NOTES])[index] |= 4
+        s[argument >> 32] |= mask
+        _push(s, i32(c[C_LEADERS])[index + 1], mask)
     if kind == RELEASE:
         s[BARRIERS + argument] &= ~mask
         for w in range(s[WAITS]):
@@ -173,12 +224,10 @@ def diverge(context, row, kind, argument, mask, targets):
         t = carray(targets, 32, np.int64)
         left = np.uint32(mask)
         while left != np.uint32(0):
-            lane = 0
-            while not (left >> np.uint32(lane)) & np.uint32(1):
-                lane += 1
+            lane = first_lane(left)
             together = np.uint32(0)
             for other in range(32):
-                if (left >> np.uint32(other)) & np.uint32(1) and t[other] == t[lane]:
+                if on(left, other) and t[other] == t[lane]:
                     together |= np.uint32(1) << np.uint32(other)
             block = np.int32(-1) if t[lane] < 0 or t[lane] & 15 else leaders[t[lane] >> 4]
             if block < 0:

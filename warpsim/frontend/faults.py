@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from warpsim.errors import KernelError
+from warpsim.errors import KernelError, UnsupportedError
 from warpsim.frontend import context as ctx
 from warpsim.frontend.program import RZ, Instruction, Program
 
@@ -48,7 +48,7 @@ def _nearest(executor: Executor, address: int) -> str:
     return best or "there is no buffer"
 
 
-def explain(executor: Executor) -> KernelError:
+def explain(executor: Executor) -> KernelError | UnsupportedError:
     """The error that the executor's record describes."""
     kind, index, lane, address, row, extra = (int(v) for v in executor.error[: ctx.E_SIZE])
     program = executor.program
@@ -111,6 +111,17 @@ def explain(executor: Executor) -> KernelError:
     if kind == ctx.MIXED_GENERIC:
         return KernelError(
             f"{kernel}: a generic access to several memory spaces at once is not supported, at {where}, {thread}"
+        )
+    if kind == ctx.TRAP:
+        return KernelError(
+            f"{kernel}: it stops itself with a trap at {where}, {thread} (__trap(), or a cooperative grid's sync())"
+        )
+    if kind == ctx.EXTERNAL:
+        function = program.externals[extra][1]
+        if function == "__assertfail":
+            return KernelError(f"{kernel}: assertion failed at {where}, {thread}")
+        return UnsupportedError(
+            f"{kernel}: it calls {function}, which the driver brings and is not modelled, at {where}, {thread}"
         )
     return KernelError(f"{kernel}: jump to 0x{address:x}, where no code is, at {where}, {thread}")
 

@@ -145,14 +145,25 @@ def executing(e: Emitter) -> ir.Value:
 
 
 def r2ur(e: Emitter, i: Instruction) -> None:
-    """The first active lane's value in a uniform register."""
+    """The first active lane's value in a uniform register; a predicate result says that other lanes have others."""
     b = e.builder
     operands = [o for o in i.operands if not is_predicate(o)]
     lane = first_active(e)
     value = e.source(operands[1])
+    if is_predicate(i.operands[0]):
+        active = executing(e)
+        other = b.icmp_unsigned("!=", value.bits, e.splat(b.extract_element(value.bits, lane)))
+        hidden = None if value.unknown is None else e.splat(e.any_lane(b.and_(value.unknown, active)))
+        e.result(i.operands[0], Value(e.splat(e.any_lane(b.and_(other, active))), hidden))
     bits = e.splat(b.extract_element(value.bits, lane), 1)
     unknown = None if value.unknown is None else e.splat(b.extract_element(value.unknown, lane), 1)
     e.write_uniform(index(operands[0]), Value(bits, unknown), uniform_mask(e, i))
+
+
+def lepc(e: Emitter, i: Instruction) -> None:
+    """The byte offset of a place in the code, for a call to return to."""
+    place = next((o.value for o in i.operands if o.kind == "label"), i.index)
+    e.result64(i.operands[0], Value(e.constant(16 * place, I64)))
 
 
 def index(operand: Operand) -> int:

@@ -70,7 +70,7 @@ MIXED: dict[str, tuple[Rule, str]] = {
     "VOTE": (lanes.vote, "ALL ANY EQ"), "VOTEU": (lanes.vote, "ALL ANY EQ"), "MATCH": (lanes.match, "ANY ALL U64"),
     "REDUX": (lanes.redux, "AND OR XOR SUM MIN MAX S32 U32"),
     "CREDUX": (lanes.redux, "AND OR XOR SUM MIN MAX S32 U32 F32 ABS"), "ELECT": (lanes.elect, ""),
-    "QSPC": (lanes.qspc, "E S L G"), "MOVM": (matrix.movm, "16 MT88"),
+    "LEPC": (lanes.lepc, ""), "QSPC": (lanes.qspc, "E S L G"), "MOVM": (matrix.movm, "16 MT88"),
 }  # fmt: skip
 
 _TWINS = {"LDC": ("ULDC", "LDCU"), "P2R": ("UP2UR",), "R2P": ("UR2UP",)}

@@ -137,7 +137,8 @@ def sources(i: Instruction) -> list[Operand]:
 def hfma2(e: Emitter, i: Instruction) -> None:
     bf16 = is_bf16(i.modifiers)
     x, y, z = sources(i)[:3]
-    if x.kind == y.kind == "reg" and x.index == y.index == 255 and not ("SAT" in i.modifiers or "RELU" in i.modifiers):
+    nothing = x.kind == y.kind == "reg" and x.index == y.index == 255
+    if nothing and z.kind == "imm" and not ("SAT" in i.modifiers or "RELU" in i.modifiers):
         e.result(i.operands[0], pair_word(e, i, z))  # how the compiler writes a move of an immediate
         return
     (u, vu), (v, vv), (w, vw) = (operand_pair(e, i, o, bf16) for o in (x, y, z))

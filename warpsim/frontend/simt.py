@@ -44,6 +44,7 @@ __all__ = ["Executor"]
 BUDGET = 1 << 22  # warp instructions a warp may execute before the kernel counts as endless
 GLOBALS_ADDRESS = 0x7E00_0000_0000  # of __device__ variables
 SHARED_WINDOW, LOCAL_WINDOW = 0x10000, 0x10001  # high words of generic addresses
+_RETURNING = ("vprintf",)  # functions of the driver that a kernel may call here
 _RUN = 5  # status of a warp that can run, beside those of `blocks`
 
 # Context words of the slots' own, after those of `memory`.
@@ -433,6 +434,9 @@ class Executor:
         ]
         for offset, target in program.relocations:
             images[4][offset : offset + 8] = np.frombuffer((GLOBALS_ADDRESS + target).to_bytes(8, "little"), np.uint8)
+        for number, (offset, function) in enumerate(program.externals):
+            address = dv.EXTERNALS + 16 * number + (0 if function in _RETURNING else 8)
+            images[4][offset : offset + 8] = np.frombuffer(address.to_bytes(8, "little"), np.uint8)
         for place, offset, target in program.pointers:
             image = self._globals if place < 0 else images[place]
             image[offset : offset + 8] = np.frombuffer((GLOBALS_ADDRESS + target).to_bytes(8, "little"), np.uint8)
