@@ -76,6 +76,8 @@ def test_what_a_chart_lacks_is_said() -> None:
         plots.timeline(bare)
     with pytest.raises(InputError, match="no pair"):
         plots.parity()
+    with pytest.raises(InputError, match="list given to a plot; each argument is a Result"):
+        full().plot_roofline([full()])  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"p\.jpg: charts are written as \.svg or \.png"):
         CHARTS[0].save("p.jpg")
     unknown = {**full().derived, "bandwidth": {**full().derived["bandwidth"], "peak": None}}

@@ -310,3 +310,10 @@ def test_a_narrow_terminal_loses_no_figure(width: int) -> None:
     assert len(wide) > 40
     assert wide <= narrow
     assert max(map(len, summary(result, width).splitlines())) <= width
+
+
+def test_a_result_shows_itself_in_a_line_and_in_notebooks() -> None:
+    assert repr(make()) == "<Result made on h200, simulated: 10 us>"
+    shown = make()._repr_html_()
+    assert shown.startswith("<pre")
+    assert "10 us" in shown

@@ -43,13 +43,12 @@ def plot(
     from warpsim.svg import check_target
 
     check_target(output)
-    results = [result for target in targets for result in _results(target, assignments, gpu, exact)]
+    runs = [(target, _results(target, assignments, gpu, exact)) for target in targets]
+    results = [result for _, some in runs for result in some]
     if kind in ("memory-chart", "timeline") and len(results) > 1:
         raise InputError(f"plot {kind}: takes one run, {len(results)} given")
     if kind == "parity":
-        drawing = plots.parity(
-            *((result, _measured(target, result)) for target, result in zip(targets, results, strict=True))
-        )
+        drawing = plots.parity(*((result, _measured(target, result)) for target, some in runs for result in some))
     else:
         drawing = getattr(plots, kind.replace("-", "_"))(*results)
     drawing.save(output)
@@ -78,8 +77,9 @@ def _measured(target: str, result: Result) -> Result:
     from warpsim.recordings import find
     from warpsim.scenario import load
 
-    scenario = load(target)
+    scenario = load(result.scenario if target.lower().endswith(".json") else target)
     measured = find(scenario.bind(result.params), result.gpu, default=scenario.params)
     if measured is None:
-        raise InputError(f"{target}: not recorded on {result.gpu}")
+        settings = "".join(f" {name}={value}" for name, value in result.params.items())
+        raise InputError(f"{target}: not recorded on {result.gpu} with{settings}")
     return measured

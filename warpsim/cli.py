@@ -84,9 +84,7 @@ def _launch_words(function: Callable[..., Any]) -> Callable[..., Any]:
 @format_option("text", "json", "html")
 @output_option
 @click.option("--trace", metavar="FILE", help="Write the run over time (Chrome trace, JSON) for ui.perfetto.dev.")
-@click.option(
-    "--trace-sms", metavar="LIST", default="0-3", show_default=True, help="SMs in the trace: all, 0-3 or 0,5."
-)
+@click.option("--trace-sms", metavar="LIST", help="SMs in the trace: all, 0-3 (the default) or 0,5.")
 @click.option("--trace-window", metavar="START:END", help="Microseconds in the trace; default: the whole run.")
 @exact_option
 @click.option(
@@ -101,7 +99,7 @@ def _launch_words(function: Callable[..., Any]) -> Callable[..., Any]:
 @_launch_words
 def run(
     target: str, gpu: str | None, assignments: Sequence[str], form: str, output: str | None, trace: str | None,
-    trace_sms: str, trace_window: str | None, exact: bool | None, gains: bool | None, fail_on: Sequence[str],
+    trace_sms: str | None, trace_window: str | None, exact: bool | None, gains: bool | None, fail_on: Sequence[str],
     **words: Any,
 ) -> None:  # fmt: skip
     """Simulate a scenario file, a shipped scenario or a CUDA source."""
@@ -110,7 +108,10 @@ def run(
     for wanted in fail_on:
         parse(wanted)
     scenario = _scenario(target, words)
-    tracer = None if trace is None else _Tracer(trace, trace_sms, trace_window, gpu or scenario.gpu)
+    for option, given in (("--trace-sms", trace_sms), ("--trace-window", trace_window)):
+        if trace is None and given is not None:
+            raise InputError(f"{option} goes with --trace FILE")
+    tracer = None if trace is None else _Tracer(trace, trace_sms or "0-3", trace_window, gpu or scenario.gpu)
     result = _simulate(scenario, gpu, settings(assignments), exact, tracer)
     if tracer is not None:
         tracer.write(result)
@@ -237,6 +238,10 @@ def diff(
     from warpsim.difference import difference, reasons
 
     params = settings(assignments)
+    if all(target.lower().endswith(".json") for target in (a, b)):
+        for option, given in (("--gpu", gpu), ("--set", params), ("--exact/--sample", exact is not None)):
+            if given:
+                raise InputError(f"{option}: goes with a scenario; {a} and {b} are results")
     left, right = (_result(target, gpu, params, exact) for target in (a, b))
     rows = difference(left, right, everything)
     if form == "json":

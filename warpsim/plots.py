@@ -304,6 +304,8 @@ def _what(result: Result, results: Sequence[Result]) -> str:
 
 def parity(*pairs: tuple[Result, Result]) -> Drawing:
     """Predicted against measured time of pairs of results, both logarithmic; the band is ±10 %."""
+    if pairs:
+        _some([result for pair in pairs for result in pair])
     points = [(m.time_ns * 1e-3, p.time_ns * 1e-3, p.scenario) for p, m in pairs if m.time_ns and p.time_ns]
     if not points:
         raise InputError("nothing to plot: no pair of a predicted and a measured result")
@@ -338,4 +340,7 @@ def parity(*pairs: tuple[Result, Result]) -> Drawing:
 def _some(results: Sequence[Result]) -> Result:
     if not results:
         raise InputError("nothing to plot: no result")
+    for one in results:
+        if not hasattr(one, "time_ns"):
+            raise InputError(f"{type(one).__name__} given to a plot; each argument is a Result")
     return results[0]

@@ -173,6 +173,9 @@ class Result:
 
         return plots.parity((self, measured), *pairs)
 
+    def __repr__(self) -> str:
+        return f"<Result {self.scenario} on {self.gpu}, {self.source}: {self.time_ns / 1e3:,.4g} us>"
+
     def _repr_html_(self) -> str:
         from warpsim.text import html
 
