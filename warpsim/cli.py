@@ -183,7 +183,7 @@ def access(
 @click.argument("what", type=click.Choice(["all", "scenarios", "faults", "kernels", "gpus", "rules"]), default="all")
 @format_option("text", "json")
 def list_command(what: str, form: str) -> None:
-    """List shipped scenarios and kernels, GPU profiles, rules of findings."""
+    """List scenarios, kernels, GPU profiles and rules."""
     from warpsim.catalogue import catalogue, catalogue_text
 
     table = catalogue(what)
@@ -231,7 +231,7 @@ def diff(
     a: str, b: str, gpu: str | None, assignments: Sequence[str], exact: bool | None, everything: bool, form: str,
     output: str | None,
 ) -> None:  # fmt: skip
-    """Say what differs between two scenarios or result files, and why.
+    """Say what differs between two runs, and why.
 
     A and B are scenario files, names of shipped scenarios, or results written by `run --format json`.
     """

@@ -219,8 +219,8 @@ def _l2_thrash(figures: Figures) -> Found:
     yield {
         "value": dram["read_bytes"] / need,
         "where": "kernel",
-        "message": f"L2 thrash: {_bytes(useful['bytes'])} are touched and L2 has {_bytes(capacity)}; what is read "
-        f"again comes from DRAM {dram['read_bytes'] / need:.3g} times",
+        "message": f"L2 thrash: {_bytes(useful['bytes'])} are touched and L2 has {_bytes(capacity)}; each byte "
+        f"that is read comes from DRAM {dram['read_bytes'] / need:.3g} times",
         "advice": "work on pieces that stay in L2, half of its size where both sides keep copies",
         "gain": None,
     }
@@ -379,7 +379,13 @@ _TABLE = (
     Rule("misaligned", "sectors a request beyond the ideal because the base is off", 0.5, "warning", _misaligned),
     Rule("bank-conflicts", "ways: shared wavefronts as a multiple of the ideal", 1.1, "warning", _bank_conflicts),
     Rule("partial-stores", "share of the stored sectors' bytes that is not written", 0.1, "warning", _partial_stores),
-    Rule("l2-thrash", "times that a byte read again comes from DRAM, near L2's capacity", 1.25, "warning", _l2_thrash),
+    Rule(
+        "l2-thrash",
+        "times that a byte comes from DRAM, where data is about as large as L2",
+        1.25,
+        "warning",
+        _l2_thrash,
+    ),
     Rule("dram-granularity", "DRAM sectors read for each that SMs read from L2", 1.3, "warning", _dram_granularity),
     Rule("same-sector-writes", "times that a written sector goes to L2", 1.5, "advice", _same_sector),
     Rule("local-memory", "bytes moved for spills and local arrays", 0.0, "warning", _local_memory),

@@ -45,9 +45,10 @@ summary{cursor:pointer;color:var(--dim);font-size:.85rem}summary:hover{color:var
 .warning{border-color:var(--bad)}.advice{border-color:var(--warn)}.info{border-color:var(--blue)}
 .gain{display:inline-block;background:var(--panel);border:1px solid var(--rule);border-radius:6px;padding:0 .5rem;
 margin-top:.2rem;font-size:.9rem}
-.narrow{max-width:32rem}figure{margin:0}figure svg{width:100%;min-width:40rem;height:auto;display:block}
+.narrow{max-width:32rem}figure{margin:.6rem 0 0}figure svg{width:100%;min-width:40rem;height:auto;display:block}
 details svg{width:100%;min-width:40rem;max-width:60rem;height:auto;display:block}
 ul{padding-left:1.2rem;margin:.3rem 0}
+@media(max-width:40rem){td.left{white-space:normal}}
 @media print{html{font-size:11px}body{max-width:none;padding:0;font-size:11px}code{font-size:9.5px}
 .scroll,figure{overflow:visible}td code{min-width:9rem}th,td{padding-right:.5rem}
 .finding,figure,table,.card{break-inside:avoid}
