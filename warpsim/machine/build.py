@@ -129,7 +129,7 @@ class MachineResult:
     by_instruction: dict[str, NDArray[np.int64]]
     busy: dict[str, float]  # share of the machine's cycles that each server worked
     series: dict[str, NDArray[np.float64]]
-    spans: NDArray[np.int64]  # a row a CTA: its number, slot (SM x CTAs an SM + place), launch and exit cycle
+    spans: NDArray[np.int64]  # a row a CTA of a watched SM: its number, slot (SM x CTAs an SM + place), launch and exit cycle
     slots: int  # of CTAs, on an SM
     log: NDArray[Any]  # REQUEST records of the watched SMs, in no order
     windows: int = 0
@@ -350,7 +350,8 @@ class _Launch:
         table["log_requests"] = watch.requests
         log = np.zeros(watch.requests + WARPS_LOGGED if len(watch.sms) else 1, REQUEST)
         self.sm_array, self.crossbar, self.slices, self.channels = machine._state(source, table, log)
-        self.sm_array.sms["watched"][list(watch.sms)] = 1
+        self.watched = list(watch.sms)
+        self.sm_array.sms["watched"][self.watched] = 1
         self.totals = self.sm_array.totals[0]
         self.env = simpy.Environment()
         self.sms = gpu.sm.count
@@ -450,7 +451,10 @@ class _Launch:
             done = self.sm_array.retirements[:n]
             slots, times = done["slot"].copy(), done["time"].copy()
             self.totals["retired"] = 0
-            self.spans.append(np.column_stack([self.running[slots, 0], slots, self.running[slots, 1], times]))
+            if len(self.watched):
+                seen = np.isin(slots // int(self.p["ctas_per_sm"]), self.watched)
+                spans = np.column_stack([self.running[slots, 0], slots, self.running[slots, 1], times])
+                self.spans.append(spans[seen])
             self.retired += n
             self.last_retirement = max(self.last_retirement, int(times.max()))
             self._start(*self.dispatcher.after(slots, times))
