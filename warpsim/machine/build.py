@@ -129,7 +129,9 @@ class MachineResult:
     by_instruction: dict[str, NDArray[np.int64]]
     busy: dict[str, float]  # share of the machine's cycles that each server worked
     series: dict[str, NDArray[np.float64]]
-    spans: NDArray[np.int64]  # a row a CTA of a watched SM: its number, slot (SM x CTAs an SM + place), launch and exit cycle
+    spans: NDArray[
+        np.int64
+    ]  # a row a CTA of a watched SM: number, slot (SM x CTAs an SM + place), launch and exit cycle
     slots: int  # of CTAs, on an SM
     log: NDArray[Any]  # REQUEST records of the watched SMs, in no order
     windows: int = 0
