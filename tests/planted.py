@@ -162,6 +162,6 @@ def blocks_count_along_y(patch: pytest.MonkeyPatch) -> None:
     """blockIdx.x and blockIdx.y are exchanged."""
     from warpsim.frontend import lanes
 
-    x, y = lanes.SPECIAL["SR_CTAID.X"], lanes.SPECIAL["SR_CTAID.Y"]
-    patch.setitem(lanes.SPECIAL, "SR_CTAID.X", y)
-    patch.setitem(lanes.SPECIAL, "SR_CTAID.Y", x)
+    original = lanes.special
+    other = {"SR_CTAID.X": "SR_CTAID.Y", "SR_CTAID.Y": "SR_CTAID.X"}
+    patch.setattr(lanes, "special", lambda e, name: original(e, other.get(name, name)))

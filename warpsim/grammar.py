@@ -435,9 +435,14 @@ def inputs(kernel: SmallKernel) -> dict[str, NDArray[Any]]:
         kind = np.dtype(f"u{min(width, 4) if width == 16 else width}")
         size = count * (4 if width == 16 else 1)
         made[name] = np.zeros(size, kind)
-        if name.startswith("a"):
-            made[name] = np.random.default_rng(kernel.seed).integers(0, _high(width), size).astype(kind)
+        if name != "bins":
+            made[name] = np.random.default_rng(_seed(kernel, name)).integers(0, _high(width), size).astype(kind)
     return made
+
+
+def _seed(kernel: SmallKernel, name: str) -> int:
+    """Of a buffer's contents; outputs hold something too, so that a lost store of 0 is seen."""
+    return kernel.seed + 1000 * name.startswith("out")
 
 
 def _high(width: int) -> int:
@@ -449,8 +454,9 @@ def scenario_text(kernel: SmallKernel, gpu: str = "h200", description: str = "")
     arguments = []
     for name, (type_, count) in buffers(kernel).items():
         fill = '"zeros"'
-        if name.startswith("a"):
-            fill = f"{{ randint = {_high(int(name[1:]))}, seed = {kernel.seed} }}"
+        if name != "bins":
+            high = _high(int(name.removeprefix("a").removeprefix("out")))
+            fill = f"{{ randint = {high}, seed = {_seed(kernel, name)} }}"
         arguments.append(f'[[arg]]\nname = "{name}"\nbuffer = "{type_}"\ncount = {count}\nfill = {fill}\n')
     parts = [
         "schema = 1",

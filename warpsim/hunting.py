@@ -22,7 +22,7 @@ __all__ = ["campaign"]
 @click.command()
 @click.argument("corpus", metavar="[FOLDER]", default="warpsim-corpus")
 @click.option(
-    "--patterns", type=click.IntRange(min=0), metavar="N", help="Single-warp patterns [20000; 10000 on a GPU]."
+    "--patterns", type=click.IntRange(min=0), metavar="N", help="Single-warp patterns [20000; 50 a cell on a GPU]."
 )
 @click.option("--kernels", type=click.IntRange(min=0), metavar="N", help="Generated kernels [1000; 200 on a GPU].")
 @click.option("--seed", type=int, default=0, show_default=True, help="Another seed draws other cases.")
@@ -55,7 +55,7 @@ def campaign(
             from warpsim.campaign.hardware import run_on_gpu
 
             report = run_on_gpu(
-                corpus, patterns=10_000 if patterns is None else patterns, kernels=200 if kernels is None else kernels,
+                corpus, patterns=patterns, kernels=200 if kernels is None else kernels,
                 gpu=gpu or "h200", seed=seed, limit=limit, watch=watch,
             )  # fmt: skip
         else:

@@ -17,7 +17,7 @@ from warpsim.patterntable import Pattern
 
 __all__ = [
     "DENSITIES", "SPANS", "Case", "case_data", "case_of", "features", "judge_kernels", "judge_pattern", "laws_of",
-    "scenario_of", "simplest", "size_of",
+    "scenario_of", "size_of", "small",
 ]  # fmt: skip
 
 Case = Pattern | SmallKernel
@@ -142,9 +142,9 @@ def size_of(case: Case) -> dict[str, int]:
     return {"lanes": sum(case.active)}
 
 
-def simplest(cases: Sequence[Case]) -> Case:
-    """The one to begin shrinking with."""
-    return min(cases, key=lambda case: (sum(size_of(case).values()), len(repr(case))))
+def small(case: Case) -> bool:
+    """Small enough to be read at a glance."""
+    return len(grammar.lines_of(case)) <= 3 if isinstance(case, SmallKernel) else sum(case.active) <= 4
 
 
 # ---- data

@@ -13,7 +13,7 @@ from typing import Any
 
 from hypothesis.strategies import SearchStrategy
 
-from warpsim import strategies
+from warpsim import laws, strategies
 from warpsim.cache import digest
 from warpsim.campaign.cases import (
     DENSITIES,
@@ -25,19 +25,23 @@ from warpsim.campaign.cases import (
     judge_kernels,
     judge_pattern,
     scenario_of,
-    simplest,
     size_of,
 )
-from warpsim.campaign.hunt import draw, shrink
+from warpsim.campaign.hunt import Round, draw, shrink
+from warpsim.campaign.simplify import complexity
 from warpsim.corpus import Corpus
 from warpsim.gpu import Gpu, load_gpu
 from warpsim.laws import Disagreement
 from warpsim.patterntable import CELLS
 
-__all__ = ["Chunk", "Outcome", "Settings", "cells", "plan", "record", "scratch_cache", "work"]
+__all__ = ["LEAST", "Chunk", "Outcome", "Settings", "cells", "plan", "record", "scratch_cache", "work"]
 
+LEAST = 50
+"""Examples that every cell of width x op x space x mask density x span is to get."""
 PATTERNS, KERNELS = 25, 20
 """Cases of a chunk."""
+MOST = 100
+"""Patterns of a chunk where every cell has one."""
 _STRIDE = 101  # from one cell to the next: prime to their number, so that neighbours differ in all
 TIMED_EVERY = 4  # chunks of kernels of which one is timed by the machine too
 KEPT = 20  # failures of a law in a corpus after which further ones are only counted
@@ -49,7 +53,7 @@ class Settings:
 
     corpus: str
     gpu: str
-    limit: float = 30  # seconds to shrink a failure
+    limit: float = 30  # seconds of a process's time to shrink a failure
     shrunk: int = 2  # laws of a chunk whose failures are shrunk; those of others are kept as drawn
 
 
@@ -99,23 +103,31 @@ def cells() -> list[tuple[str, str, int, str, str]]:
 
 
 def plan(patterns: int, kernels: int, seed: int, sizes: tuple[int, int] = (PATTERNS, KERNELS)) -> list[Chunk]:
-    """The chunks of a campaign, `sizes` cases each: patterns from all cells in turn, kernels spread among them."""
+    """The chunks of a campaign: patterns of a cell each, kernels spread among them.
+
+    A chunk has about `sizes` cases. If that is enough for a chunk of every cell, all cells get equally many patterns,
+    give or take one.
+    """
     table = cells()
     placed = []
-    for number, (where, count) in enumerate(_cut(patterns, sizes[0])):
+    number_of = -(-patterns // sizes[0])
+    if number_of > len(table):
+        number_of = len(table) * -(-patterns // (len(table) * MOST))
+    for number, (where, count) in enumerate(_cut(patterns, number_of)):
         name = f"patterns-{number:05}"
         cell = table[number * _STRIDE % len(table)]
         placed.append((where, Chunk(name, "patterns", _seed(seed, name), count, cell)))
-    for number, (where, count) in enumerate(_cut(kernels, sizes[1])):
+    for number, (where, count) in enumerate(_cut(kernels, -(-kernels // sizes[1]))):
         name = f"kernels-{number:05}"
         placed.append((where, Chunk(name, "kernels", _seed(seed, name), count, None, number % TIMED_EVERY == 0)))
     return [chunk for _, chunk in sorted(placed, key=lambda pair: pair[0])]
 
 
-def _cut(total: int, size: int) -> Iterator[tuple[float, int]]:
-    """Pieces of `total`: how far each lies in it, from 0 to 1, and how large it is."""
-    for first in range(0, total, size):
-        yield first / total, min(size, total - first)
+def _cut(total: int, pieces: int) -> Iterator[tuple[float, int]]:
+    """Pieces of `total`, as equal as can be: how far each lies in it, from 0 to 1, and how large it is."""
+    for piece in range(pieces):
+        first, end = total * piece // pieces, total * (piece + 1) // pieces
+        yield first / total, end - first
 
 
 def _seed(seed: int, name: str) -> int:
@@ -128,14 +140,15 @@ def work(task: tuple[Chunk, Settings]) -> Outcome:
     began = time.monotonic()
     gpu = load_gpu(settings.gpu)
     with scratch_cache(chunk.kind == "kernels"):
-        cases = draw(chunk.strategy(), chunk.count, chunk.seed)
+        drawn = draw(chunk.strategy(), chunk.count, chunk.seed)
+        cases = list(drawn)
         verdicts = _judge(cases, chunk, gpu)
         failed: Counter[str] = Counter(law for found in verdicts for law in found)
         known = dict(zip(cases, verdicts, strict=True))
         failures = [
             name
             for number, law in enumerate(sorted(failed))
-            for name in _keep(law, chunk, settings, gpu, known, number < settings.shrunk)
+            for name in _keep(law, chunk, settings, gpu, drawn, known, number < settings.shrunk)
         ]
     coverage: dict[str, Counter[str]] = {}
     for case in cases:
@@ -153,26 +166,33 @@ def _judge(cases: list[Case], chunk: Chunk, gpu: Gpu, names: tuple[str, ...] = (
 
 
 def _keep(
-    law: str, chunk: Chunk, settings: Settings, gpu: Gpu, known: dict[Case, Verdicts], shrinking: bool
-) -> Iterator[str]:
+    law: str, chunk: Chunk, settings: Settings, gpu: Gpu, drawn: dict[Case, Round], known: dict[Case, Verdicts],
+    shrinking: bool,
+) -> Iterator[str]:  # fmt: skip
     """Put the simplest failure of a law into the corpus, at once and then as shrunk."""
     corpus = Corpus(settings.corpus)
     if len(list(corpus.failures.glob(f"{law}-*"))) >= KEPT:
         return
-    first = simplest([case for case, found in known.items() if law in found])
-    yield record(corpus, law, first, known[first][law], settings.gpu, chunk, shrunk=False)
+    failing = {case: found[law] for case, found in known.items() if law in found}
+    first = min(failing, key=complexity)
+    yield record(corpus, law, first, failing[first], settings.gpu, chunk, shrunk=False)
     if not shrinking:
         return
 
-    def judge(case: Case) -> Disagreement | None:
-        return _judge([case], chunk, gpu, (law,))[0].get(law)
+    laws_of_case = dict.fromkeys(failing, law)
+    names = () if law == "is_accepted" else tuple(laws.KERNEL_LAWS) if law in laws.KERNEL_LAWS else (law,)
 
-    case, wrong = shrink(
-        chunk.strategy(), chunk.count, chunk.seed, judge, (first, known[first][law]), others=known,
-        database=corpus.database(law), limit=settings.limit,
-    )  # fmt: skip
+    def judge(case: Case) -> Disagreement | None:
+        """A smaller kernel may show the same fault by another law: what loses a tile's conflicts can lose an output."""
+        found = _judge([case], chunk, gpu, names)[0]
+        if found:
+            laws_of_case[case] = law if law in found else next(iter(found))
+            return found[laws_of_case[case]]
+        return None
+
+    case, wrong = shrink(chunk.strategy(), drawn, failing, judge, database=corpus.database(law), limit=settings.limit)
     if case != first:
-        yield record(corpus, law, case, wrong, settings.gpu, chunk, shrunk=True)
+        yield record(corpus, laws_of_case[case], case, wrong, settings.gpu, chunk, shrunk=True)
 
 
 def record(

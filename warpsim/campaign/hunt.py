@@ -1,14 +1,14 @@
 """Hypothesis at work: draw cases, judge them all, shrink what fails.
 
 Cases are drawn first and judged together, for kernels are cheaper compiled together, and patterns measured together.
-Hypothesis then runs again from the same seed: it draws the same cases, meets the one that fails, and shrinks it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,14 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 from hypothesis.errors import Flaky, HypothesisException
 from hypothesis.strategies import SearchStrategy
 
-from warpsim.campaign.cases import Case
-from warpsim.campaign.simplify import simplify
+from warpsim.campaign.cases import Case, small
+from warpsim.campaign.simplify import complexity, simplify
 from warpsim.laws import Disagreement
 
-__all__ = ["draw", "shrink"]
+__all__ = ["Round", "draw", "shrink"]
+
+_ROUNDS = 12  # of Hypothesis, until there are as many different cases as asked for
+_STARTS = 3  # failing cases from which greedy shrinking begins
 
 _QUIET: dict[str, Any] = {
     "deadline": None,
@@ -59,15 +62,34 @@ class _FoundError(Exception):
     """Tells Hypothesis that a case fails; always raised at one place, for it to be one failure."""
 
 
-def draw(strategy: SearchStrategy[Any], count: int, number: int) -> list[Case]:
-    """`count` cases from a seed."""
-    cases: list[Case] = []
+@dataclass(frozen=True)
+class Round:
+    """A run of Hypothesis: the same seed and size draw the same cases."""
 
-    @seed(number)
-    @settings(max_examples=count, database=None, phases=[Phase.generate], **_QUIET)
+    seed: int
+    size: int
+
+
+def draw(strategy: SearchStrategy[Any], count: int, number: int) -> dict[Case, Round]:
+    """`count` different cases from a seed, each with the round that drew it; fewer only if there are hardly as many."""
+    cases: dict[Case, Round] = {}
+    for again in range(_ROUNDS):
+        missing = count - len(cases)
+        if missing:
+            now = Round(number + again, 2 * missing + 8 if again else missing)
+            drawn = _draw_round(strategy, now)
+            cases |= dict.fromkeys([case for case in drawn if case not in cases][:missing], now)
+    return cases
+
+
+def _draw_round(strategy: SearchStrategy[Any], now: Round) -> dict[Case, None]:
+    cases: dict[Case, None] = {}
+
+    @seed(now.seed)
+    @settings(max_examples=now.size, database=None, phases=[Phase.generate], **_QUIET)
     @given(strategy)
     def collect(case: Case) -> None:
-        cases.append(case)
+        cases[case] = None
 
     with _same_everywhere():
         collect()
@@ -76,35 +98,58 @@ def draw(strategy: SearchStrategy[Any], count: int, number: int) -> list[Case]:
 
 def shrink(
     strategy: SearchStrategy[Any],
-    count: int,
-    number: int,
+    drawn: Mapping[Case, Round],
+    failing: Mapping[Case, Disagreement],
     judge: Callable[[Case], Disagreement | None],
-    first: tuple[Case, Disagreement],
     *,
-    others: Iterable[Case] = (),
     database: Path | None = None,
     limit: float = 60,
 ) -> tuple[Case, Disagreement]:
-    """The simplest case that `judge` finds wrong after some `limit` s, beginning with `first`.
+    """The simplest case that `judge` finds wrong, from the `failing` of those drawn, in about `limit` s of CPU time.
 
-    That is one of those that `draw` gave; `others` are the cases drawn with it, which are passed over.
+    Greedy steps from the simplest ones, each until nothing more can go; where that ends above `small`, Hypothesis
+    shrinks the choices that led to the case, and greedy steps go on from there.
     """
-    began = time.monotonic()
-    known: dict[Case, Disagreement | None] = {**dict.fromkeys(others), first[0]: first[1]}
+    began = time.process_time()  # a busy machine shrinks no worse
+    known: dict[Case, Disagreement | None] = {**dict.fromkeys(drawn), **failing}
+
+    def verdict(case: Case) -> Disagreement | None:
+        if case not in known:
+            known[case] = None if time.process_time() - began > limit else judge(case)
+        return known[case]
+
+    starts = sorted(failing, key=complexity)[:_STARTS]
+    best, wrong = starts[0], failing[starts[0]]
+    for start in starts:
+        case, found = simplify(start, failing[start], verdict)
+        if complexity(case) < complexity(best):
+            best, wrong = case, found
+        if small(best):
+            return best, wrong
+    case, found = simplify(*_by_hypothesis(strategy, drawn[starts[0]], (best, wrong), verdict, database), verdict)
+    return (case, found) if complexity(case) < complexity(best) else (best, wrong)
+
+
+def _by_hypothesis(
+    strategy: SearchStrategy[Any],
+    where: Round,
+    first: tuple[Case, Disagreement],
+    verdict: Callable[[Case], Disagreement | None],
+    database: Path | None,
+) -> tuple[Case, Disagreement]:
+    """What Hypothesis ends with from the seed of a round: it meets the case that fails again, and shrinks it."""
     simplest = [first]
 
-    @seed(number)
+    @seed(where.seed)
     @settings(
-        max_examples=count,
+        max_examples=where.size,
         database=None if database is None else DirectoryBasedExampleDatabase(database),
         phases=[Phase.reuse, Phase.generate, Phase.shrink],
         **_QUIET,
     )
     @given(strategy)
     def test(case: Case) -> None:
-        if case not in known:
-            known[case] = None if time.monotonic() - began > limit else judge(case)
-        wrong = known[case]
+        wrong = verdict(case)
         if wrong is not None:
             simplest[:] = [(case, wrong)]
             raise _FoundError
@@ -114,5 +159,4 @@ def shrink(
             test()
     except (_FoundError, Flaky, HypothesisException):
         pass
-    case, wrong = simplest[0]
-    return simplify(case, wrong, lambda c: None if time.monotonic() - began > 2 * limit else judge(c))
+    return simplest[0]

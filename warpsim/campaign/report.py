@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from warpsim.cache import digest
+from warpsim.campaign.cases import DENSITIES, SPANS
+from warpsim.campaign.chunks import LEAST, cells
 from warpsim.corpus import Entry
 from warpsim.gpu import Gpu
 
 __all__ = ["Progress", "Report", "campaign_name"]
-
-LEAST = 50
-"""Examples that every cell of width x op x space x mask density x span is to get."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +75,15 @@ class Report:
                     table[value] = table.get(value, 0) + count
         self.examples, self.work_seconds, self.failed = dict(examples), dict(seconds), dict(failed)
 
+    @property
+    def cells(self) -> dict[tuple[str, str, int, str, str], int]:
+        """Examples of every cell, of those without any too."""
+        found = self.coverage.get("cell", {})
+        return {cell: found.get(" ".join(map(str, cell)), 0) for cell in cells()}
+
     def to_dict(self) -> dict[str, Any]:
         """JSON."""
-        cells = self.coverage.get("cell", {})
+        table = self.cells
         return {
             "schema": 1,
             "campaign": self.campaign,
@@ -98,9 +103,10 @@ class Report:
             "closed": self.closed,
             "coverage": {k: dict(sorted(v.items())) for k, v in self.coverage.items() if k != "cell"},
             "cells": {
-                "of": len(cells),
-                "least": min(cells.values(), default=0),
-                "examples": dict(sorted(cells.items())),
+                "of": len(table),
+                "least": min(table.values()),
+                "below_50": sum(count < LEAST for count in table.values()),
+                "examples": {" ".join(map(str, cell)): count for cell, count in sorted(table.items())},
             },
             "notes": self.notes,
         }
@@ -121,12 +127,8 @@ class Report:
                 if feature != "cell":
                     table.add_row(feature, "  ".join(f"{value}: {count:,}" for value, count in values.items()))
             shown.append(table)
-            cells = self.coverage.get("cell", {})
-            if cells:
-                shown.append(
-                    f"{len(cells)} cells of op x space x width x mask density x span, "
-                    f"{min(cells.values())} to {max(cells.values())} examples each"
-                )
+            if "cell" in self.coverage:
+                shown += self._cell_parts()
         if self.failures:
             table = make_table("failure", "size", "expected", "predicted", "what")
             for entry in self.failures:
@@ -144,6 +146,22 @@ class Report:
         else:
             shown.append("no disagreement")
         return shown
+
+    def _cell_parts(self) -> list[Any]:
+        from warpsim.text import make_table
+
+        found = self.cells
+        columns = [(density, span) for density in DENSITIES for span in SPANS["global"]]
+        table = make_table("examples of a cell", *(f"{density} {span}" for density, span in columns))
+        for op, space, width in dict.fromkeys(cell[:3] for cell in found):
+            row = [found.get((op, space, width, *column)) for column in columns]
+            table.add_row(f"{op} {space} {width}", *("–" if count is None else str(count) for count in row))
+        few = sum(count < LEAST for count in found.values())
+        line = f"{len(found)} cells of op x space x width x mask density x span, "
+        line += f"{min(found.values())} to {max(found.values())} different examples each"
+        if few:
+            line += f"; {few} have fewer than {LEAST}: it takes {LEAST * len(found):,} patterns to give each {LEAST}"
+        return [table, line]
 
 
 def _figures(values: Any) -> str:

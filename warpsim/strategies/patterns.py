@@ -170,16 +170,26 @@ def patterns(
     cells.sort(key=lambda c: (c[:3] != ("load", "global", 4),))
     least = max(lanes[0], 2) if lanes[1] > 1 and span[0] > 16 else lanes[0]
     place = st.one_of(st.just(0), st.integers(0, 255), st.integers(0, REACH))
-    return st.builds(_pattern, st.sampled_from(cells), indices(), masks(least, lanes[1]), place, st.just(span))
+    made = st.tuples(st.sampled_from(cells), masks(least, lanes[1]))
+    matrices = [c for c in cells if c[0].startswith("ldmatrix")]
+    if len(matrices) == len(cells):
+        made = st.tuples(st.sampled_from(cells), masks(32, 32))
+    elif matrices:
+        # Of all 32 lanes or none: a mask that such an access did not heed would keep it from shrinking to another.
+        rest = [c for c in cells if c not in matrices]
+        made = masks(least, lanes[1]).flatmap(
+            lambda m: st.tuples(st.sampled_from(cells if all(m) else rest), st.just(m))
+        )
+    return st.builds(
+        lambda drawn, index, start: _pattern(drawn[0], drawn[1], index, start, span), made, indices(), place
+    )
 
 
 def _pattern(
-    cell: tuple[str, str, int, str], index: Index, active: tuple[bool, ...], place: int, span: tuple[int, int]
+    cell: tuple[str, str, int, str], active: tuple[bool, ...], index: Index, place: int, span: tuple[int, int]
 ) -> Pattern:
     op, space, width, kind = cell
     reach = REACH if space == "global" else SHARED_REACH
-    if op.startswith("ldmatrix"):
-        active = (True,) * 32
     offsets = _fit(index, active, width, (min(span[0], reach), min(span[1], reach)))
     size = max(o for o, on in zip(offsets, active, strict=True) if on) + width
     base = place % ((reach - size) // width + 1) * width
