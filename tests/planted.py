@@ -165,3 +165,22 @@ def blocks_count_along_y(patch: pytest.MonkeyPatch) -> None:
     original = lanes.special
     other = {"SR_CTAID.X": "SR_CTAID.Y", "SR_CTAID.Y": "SR_CTAID.X"}
     patch.setattr(lanes, "special", lambda e, name: original(e, other.get(name, name)))
+
+
+@kernel_fault
+def launches_inherit_a_clock(patch: pytest.MonkeyPatch) -> None:
+    """The slices of L2 are busy until the time at which the last launch left them."""
+    from warpsim.machine.build import Machine
+
+    run, state = Machine.run, Machine._state
+
+    def keep(machine: Any, *arguments: Any, **named: Any) -> Any:
+        machine.left = machine._l2["slices"]["free"].copy()
+        return run(machine, *arguments, **named)
+
+    def restore(machine: Any, *arguments: Any) -> Any:
+        machine._l2["slices"]["free"] = machine.left
+        return state(machine, *arguments)
+
+    patch.setattr(Machine, "run", keep)
+    patch.setattr(Machine, "_state", restore)
