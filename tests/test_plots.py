@@ -12,7 +12,7 @@ import pytest
 from tests.test_report import full
 from warpsim import plots
 from warpsim.errors import InputError, UnsupportedError
-from warpsim.svg import Axis, Drawing
+from warpsim.svg import Axis, Canvas, Drawing
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -146,3 +146,22 @@ def test_png_without_matplotlib_names_the_extra(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UnsupportedError, match=r"chart\.png: PNG needs warpsim\[report\]"):
         CHARTS[0].save(tmp_path / "chart.png")
+
+
+def test_labels_cover_neither_points_nor_each_other() -> None:
+    canvas = Canvas(400, 200)
+    x, y = Axis(0, 1, 40, 380), Axis(0, 1, 180, 10)
+    points = [(x.at(v), y.at(v), f"point {i}") for i, v in enumerate((0.02, 0.3, 0.31, 0.32, 0.33, 0.99))]
+    canvas.labels(points, x, y)
+    boxes = []
+    for text in ET.fromstring(canvas.drawing("a").inline).iter("text"):
+        at, foot, wide = float(text.attrib["x"]), float(text.attrib["y"]), 7 * len(text.text or "")
+        left = at - {"start": 0, "middle": wide / 2, "end": wide}[text.attrib["text-anchor"]]
+        assert left >= 40
+        assert left + wide <= 400
+        boxes.append((left, foot - 10, left + wide, foot + 3))
+    assert 4 <= len(boxes) < 6  # some of the crowd have no room
+    dots = [(i - 5, j - 5, i + 5, j + 5) for i, j, _ in points]
+    for k, a in enumerate(boxes):
+        for b in (*dots, *boxes[:k]):
+            assert a[0] >= b[2] or b[0] >= a[2] or a[1] >= b[3] or b[1] >= a[3]

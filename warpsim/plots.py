@@ -178,9 +178,8 @@ def roofline(*results: Result) -> Drawing:
         if len(results) == 1:
             canvas.dot(x.end - 250, y.start - 34 + 18 * row, shape)
             canvas.text(x.end - 238, y.start - 30 + 18 * row, f"{label}: {number(at)} FLOP/B", "start")
-        else:
-            left = x.at(at) > x.end - 8 * len(label)
-            canvas.text(x.at(at) + (-9 if left else 9), y.at(rate) + 4, label, "end" if left else "start", "halo")
+    if len(results) > 1:
+        canvas.labels([(x.at(at), y.at(rate), label) for at, rate, label, _ in points], x, y)
     if not points:
         canvas.text(x.end - 10, y.start - 14, "no floating-point operation is counted", "end", "soft")
     said = "; ".join(f"{label}: {number(at)} FLOP a byte at {_rate(rate)}" for at, rate, label, _ in points)
@@ -282,13 +281,13 @@ def in_flight(*results: Result) -> Drawing:
     canvas.text(x.end, y.at(peak) - 6, f"peak {bandwidth(peak)}", "end")
     said = f"Little's law: bytes in flight / {law['latency_ns']:.0f} ns"
     canvas.text(x.at(0.7 * needed) - 10, y.at(0.7 * peak), said, "end")
+    named = len({r.scenario for r in results}) > 1 or len(results) == 1
+    labels = []
     for at, rate, result in points:
-        label = (
-            result.scenario if len({r.scenario for r in results}) > 1 or len(results) == 1 else _what(result, results)
-        )
+        label = result.scenario if named else _what(result, results)
         canvas.dot(x.at(at), y.at(rate), "blue", f"{label}: {byte_count(at)} an SM, {bandwidth(rate)}")
-        left = x.at(at) > x.end - 8 * len(label)
-        canvas.text(x.at(at) + (-9 if left else 9), y.at(rate) + 4, label, "end" if left else "start", "soft halo")
+        labels.append((x.at(at), y.at(rate), label))
+    canvas.labels(labels, x, y)
     said = "; ".join(f"{_what(r, results)} {byte_count(at)}, {bandwidth(rate)}" for at, rate, r in points)
     return canvas.drawing(
         f"DRAM bandwidth over bytes in flight an SM on {first.gpu}: {said}; the peak of {bandwidth(peak)} asks for "
@@ -325,14 +324,13 @@ def parity(*pairs: tuple[Result, Result]) -> Drawing:
     for at, predicted, name in points:
         error = predicted / at - 1
         canvas.dot(x.at(at), y.at(predicted), "blue" if abs(error) <= 0.1 else "bad", f"{name}: {error:+.0%}")
-    taken: list[float] = []
-    for at, predicted, name in sorted(points, key=lambda p: -abs(p[1] / p[0] - 1))[:5]:
-        if abs(predicted / at - 1) > 0.1:
-            left, place = x.at(at) > 400, y.at(predicted) + 4
-            while any(abs(place - other) < 13 for other in taken):
-                place += 13
-            taken.append(place)
-            canvas.text(x.at(at) + (-9 if left else 9), place, name, "end" if left else "start", "soft halo")
+    worst = sorted((p for p in points if abs(p[1] / p[0] - 1) > 0.1), key=lambda p: -abs(p[1] / p[0] - 1))
+    canvas.labels(
+        [(x.at(at), y.at(predicted), name) for at, predicted, name in worst[:8]],
+        x,
+        y,
+        [(x.at(at), y.at(predicted)) for at, predicted, _ in points],
+    )
     close = sum(abs(b / a - 1) <= 0.1 for a, b, _ in points)
     return canvas.drawing(f"Predicted against measured time: {close} of {len(points)} within 10 %")
 

@@ -123,6 +123,27 @@ class Canvas:
         inner = f"><title>{escape(title)}</title></circle>" if title else "/>"
         self.parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" class="{kind}"{inner}')
 
+    def labels(
+        self, points: Sequence[tuple[float, float, str]], x: Axis, y: Axis, among: Sequence[tuple[float, float]] = ()
+    ) -> None:
+        """Names beside points, each where it covers no point (of these and `among`) and no other name, if anywhere."""
+        taken = [(i - 6, j - 6, i + 6, j + 6) for i, j in (*among, *(point[:2] for point in points))]
+        for i, j, text in points:
+            wide = 7.0 * len(text)
+            for at, down, anchor, left in (
+                (i + 9, 4, "start", i + 9), (i - 9, 4, "end", i - 9 - wide), (i, -10, "middle", i - wide / 2),
+                (i, 19, "middle", i - wide / 2),
+            ):  # fmt: skip
+                box = (left, j + down - 10, left + wide, j + down + 3)
+                inside = x.start <= box[0] and box[2] <= self.width and y.end - 8 <= box[1] and box[3] <= y.start + 4
+                if inside and not any(
+                    box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3]
+                    for other in taken
+                ):
+                    self.text(at, j + down, text, anchor, "soft halo")
+                    taken.append(box)
+                    break
+
     def drawing(self, title: str, description: str = "") -> Drawing:
         """The chart, with its text alternative."""
         label = escape(title, quote=True)
