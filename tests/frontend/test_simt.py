@@ -263,6 +263,58 @@ def test_what_only_the_driver_has_is_refused_where_it_is_called(gpu: str) -> Non
         execute(virtual + kernel("out[i] = table[in[i] & 1](in[i]);"), 1, 32, [out, given, 32], gpu)
 
 
+WMMA = r"""
+#include <mma.h>
+using namespace nvcuda;
+extern "C" __global__ void k(const __half* a, const __half* b, __half* c, int n) {
+  __shared__ __half sa[32][40], sb[32][40];
+  int w = threadIdx.x / 32, row = threadIdx.x / 4, col = threadIdx.x % 4 * 8;
+  wmma::fragment<wmma::accumulator, 16, 16, 16, __half> sum;
+  wmma::fill_fragment(sum, __float2half(0.0f));
+  for (int k0 = 0; k0 < n; k0 += 32) {
+    *(uint4*)&sa[row][col] = *(const uint4*)(a + (blockIdx.y * 32 + row) * n + k0 + col);
+    *(uint4*)&sb[row][col] = *(const uint4*)(b + (k0 + row) * n + blockIdx.x * 32 + col);
+    __syncthreads();
+    for (int k = 0; k < 32; k += 16) {
+      wmma::fragment<wmma::matrix_a, 16, 16, 16, __half, wmma::row_major> fa;
+      wmma::fragment<wmma::matrix_b, 16, 16, 16, __half, wmma::row_major> fb;
+      wmma::load_matrix_sync(fa, &sa[w / 2 * 16][k], 40);
+      wmma::load_matrix_sync(fb, &sb[k][w % 2 * 16], 40);
+      wmma::mma_sync(sum, fa, fb, sum);
+    }
+    __syncthreads();
+  }
+  END
+}"""
+STORE_TILE = (
+    "wmma::store_matrix_sync(c + (blockIdx.y * 32 + w / 2 * 16) * n + blockIdx.x * 32 + w % 2 * 16, sum, n,"
+    "wmma::mem_row_major);"
+)
+
+
+@ARCHS
+def test_tensor_core_products_are_unknown_and_their_accesses_exact(gpu: str) -> None:
+    n = 64
+    halves = Buffer("half", n * n)
+    executor = execute(WMMA.replace("END", STORE_TILE), (2, 2), 128, [halves, halves, halves, n], gpu)
+    counts = count(executor)
+    warps, steps = 2 * 2 * 4, n // 32
+    assert counts.metrics["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"] == 2 * steps * warps
+    assert counts.metrics["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] == 2 * steps * warps * 16
+    # 16 x 16 halves lie in four registers of two columns; a store has eight rows of 16 B
+    assert counts.metrics["l1tex__t_requests_pipe_lsu_mem_global_op_st.sum"] == 4 * warps
+    assert counts.metrics["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"] == 4 * warps * 8
+    assert total(executor, "LDSM", ctx.S_REQUESTS) == 2 * 2 * steps * warps
+    assert any(u.startswith("the result of HMMA is not modelled, at kernel.cu:") for u in counts.unknowns)
+
+
+def test_a_branch_on_a_tensor_core_product_is_refused() -> None:
+    source = WMMA.replace("END", "for (int j = 0; j < (int)__half2float(sum.x[0]); ++j) c[j] = sum.x[1];")
+    buffers = [np.ones(1024, np.float16) for _ in range(3)]
+    with pytest.raises(KernelError, match=r"it comes from HMMA at kernel.cu:\d+ .*, whose result is not modelled"):
+        execute(source, 1, 128, [*buffers, 32])
+
+
 @ARCHS
 def test_named_barriers_of_part_of_a_cta(gpu: str) -> None:
     source = kernel(

@@ -1,0 +1,131 @@
+"""Kernels of real programs give what NumPy gives: one of each way in which the front end is used."""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from warpsim.frontend.sass import load_program
+from warpsim.frontend.simt import Executor
+from warpsim.gpu import load_gpu
+from warpsim.kernel import Kernel
+
+pytest.importorskip("cuda.bindings.nvrtc")
+
+KERNELS = Path(__file__).parent / "accuracy" / "kernels"
+RNG = np.random.default_rng(5)
+
+
+def execute(file: str, entry: str, grid: Any, block: Any, args: list[Any], shared: int = 0) -> None:
+    """Run a kernel of the accuracy cases on arrays, which hold its results afterwards."""
+    source = (KERNELS / f"unseen_{file}.cu").read_text()
+    launch = Kernel(source, entry).launch(grid, block, args, dynamic_shared=shared)
+    Executor(launch, load_program(source, entry, 90), load_gpu("h200")).run()
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def test_prefix_sums_of_bytes() -> None:
+    image = RNG.integers(0, 256, (3, 700)).astype(np.uint8)
+    out = np.zeros((3, 700), np.int32)
+    execute("images", "integral_rows", 3, 256, [image.ravel(), out.ravel(), 700])
+    np.testing.assert_array_equal(out, image.cumsum(1))
+
+
+def test_bytes_four_at_a_time() -> None:
+    cells = RNG.integers(0, 2, (20, 64)).astype(np.uint8)
+    out = np.zeros_like(cells)
+    execute("images", "life", (1, 3), (32, 8), [cells.ravel().view(np.uint32), out.ravel().view(np.uint32), 16, 20])
+    shifts = [s for s in itertools.product((-1, 0, 1), repeat=2) if s != (0, 0)]
+    around = sum(np.roll(cells, s, (0, 1)).astype(int) for s in shifts)
+    np.testing.assert_array_equal(out, (around == 3) | ((around == 2) & (cells == 1)))
+
+
+def test_online_softmax_with_its_gradient() -> None:
+    rows, classes = 4, 333
+    logits, labels = normal(rows, classes), RNG.integers(0, classes, rows).astype(np.int32)
+    loss, gradient = np.zeros(rows, np.float32), np.zeros_like(logits)
+    execute("layers", "cross_entropy", rows, 128, [logits.ravel(), labels, loss, gradient.ravel(), classes])
+    softmax = np.exp(logits - logits.max(1, keepdims=True))
+    softmax /= softmax.sum(1, keepdims=True)
+    at = np.arange(rows), labels
+    np.testing.assert_allclose(loss, -np.log(softmax[at]), rtol=1e-4)
+    softmax[at] -= 1
+    np.testing.assert_allclose(gradient, softmax, atol=1e-5)
+
+
+def test_four_bit_weights() -> None:
+    rows, cols = 5, 1024
+    words = RNG.integers(0, 2**32, (rows, cols // 8)).astype(np.uint32)
+    scales, x = normal(rows, cols // 128).astype(np.float16), normal(cols).astype(np.float16)
+    y = np.zeros(rows, np.float16)
+    execute("layers", "gemv_int4", 2, 128, [words.ravel(), scales.ravel(), x, y, cols, rows])
+    weights = (words[..., None] >> np.arange(0, 32, 4, dtype=np.uint32) & 15).reshape(rows, cols).astype(float) - 8
+    np.testing.assert_allclose(y, (weights * scales.repeat(128, 1)) @ x.astype(float), rtol=5e-3, atol=0.1)
+
+
+def test_stable_scatter_by_digit() -> None:
+    n, blocks = 2048, 4
+    keys, values = RNG.integers(0, 2**32, n).astype(np.uint32), np.arange(n, dtype=np.uint32)
+    digits = keys >> 4 & 15
+    counts = np.stack([np.bincount(part, minlength=16) for part in digits.reshape(blocks, -1)], 1).ravel()
+    offsets = (counts.cumsum() - counts).astype(np.uint32)
+    sorted_keys, sorted_values = np.zeros_like(keys), np.zeros_like(values)
+    execute("records", "radix_scatter", blocks, 512, [keys, values, offsets, sorted_keys, sorted_values, 4])
+    order = np.argsort(digits, kind="stable")
+    np.testing.assert_array_equal(sorted_keys, keys[order])
+    np.testing.assert_array_equal(sorted_values, order)
+
+
+def test_merge_by_diagonals() -> None:
+    a, b = (np.sort(RNG.integers(0, 999, n)).astype(np.int32) for n in (500, 333))
+    out = np.zeros(833, np.int32)
+    execute("records", "merge_sorted", 1, 128, [a, b, out, 500, 333])
+    np.testing.assert_array_equal(out, np.sort(np.concatenate([a, b])))
+
+
+def test_checksums_from_a_constant_table() -> None:
+    records = RNG.integers(0, 256, (300, 64)).astype(np.uint8)
+    out = np.zeros(300, np.uint32)
+    execute("records", "crc_records", 2, 256, [records.ravel().view(np.uint32), out, 300])
+    np.testing.assert_array_equal(out, [zlib.crc32(record.tobytes()) for record in records])
+
+
+def test_a_stack_of_ones_own() -> None:
+    solutions = np.zeros(512, np.uint32)
+    execute("grids", "queens", 8, 64, [solutions, 8])
+    assert solutions.sum() == 92
+
+
+def test_a_solver_a_thread() -> None:
+    size, systems = 7, 40
+    lower, upper, x = normal(size, systems), normal(size, systems), normal(size, systems)
+    diagonal, scratch = normal(size, systems) + 8, np.zeros((size, systems), np.float32)
+    wanted = [
+        np.linalg.solve(np.diag(d) + np.diag(a[1:], -1) + np.diag(c[:-1], 1), r)
+        for a, d, c, r in zip(lower.T, diagonal.T, upper.T, x.T, strict=True)
+    ]
+    arrays = [v.ravel() for v in (lower, diagonal, upper, x, scratch)]
+    execute("grids", "thomas_interleaved", 1, 64, [*arrays, size, systems])
+    np.testing.assert_allclose(x.T, wanted, rtol=1e-3, atol=1e-5)
+
+
+def test_asynchronous_copies_two_deep() -> None:
+    a, x, y = normal(32, 256), normal(32), np.zeros((2, 256), np.float32)
+    execute("matrices", "column_products<4>", (1, 2), 64, [a.ravel(), x, y.ravel(), 64, 16])
+    np.testing.assert_allclose(y, [x[:16] @ a[:16], x[16:] @ a[16:]], rtol=1e-4, atol=1e-5)
+
+
+def test_factors_in_shared_memory_of_a_warp() -> None:
+    a = normal(5, 32, 32)
+    a = a @ a.transpose(0, 2, 1) + 8 * np.eye(32, dtype=np.float32)
+    out = np.zeros_like(a)
+    execute("matrices", "cholesky32", 2, 128, [a.ravel(), out.ravel(), 5], 4 * 32 * 33 * 4)
+    np.testing.assert_allclose(out, np.linalg.cholesky(a), rtol=1e-3, atol=1e-4)
