@@ -109,6 +109,7 @@ def test_version_and_help_end_with_status_0(run: Run) -> None:
         (["run", "copy", "--grid", "4"], "--grid goes with a CUDA source"),
         (["run", "copy", "--arg", "n=4"], "--arg goes with a CUDA source"),
         (["run", "copy", "--fail-on", "nonsense"], "unknown rule 'nonsense'"),
+        (["access", "lane", "--svg", "map.png"], "--svg map.png: drawings are written as .svg"),
         (["run", "copy", "--trace-window", "1:2"], "--trace-window goes with --trace FILE"),
         (["diff", "a.json", "b.json", "--set", "n=4"], "--set: goes with a scenario; a.json and b.json are results"),
         (["explain", "gld_eficiency"], "did you mean gld_efficiency"),

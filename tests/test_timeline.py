@@ -75,6 +75,8 @@ def test_a_trace_says_when_requests_did_not_fit(monkeypatch: pytest.MonkeyPatch)
     assert full(LOG) == ""
     monkeypatch.setattr(timeline, "REQUESTS", 5)
     assert full(LOG) == "holds the first 5 requests; --trace-sms and --trace-window choose which"
+    assert full([life for life in LOG if life[3] < 0] * 5).startswith("holds the first 10 warps; ")
+    assert full([life for life in LOG if life[3] < 0] * 4) == ""
 
 
 def test_sms_window_and_number_bound_the_size(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -169,6 +169,8 @@ def access(
     """
     from warpsim import drawing
 
+    if svg is not None and Path(svg).suffix.lower() != ".svg":
+        raise InputError(f"--svg {svg}: drawings are written as .svg")
     picture = drawing.pattern(expression, width=width, op=op, space=space, active=active, gpu=gpu or "h200")
     if svg is not None:
         write(drawing.svg(picture), svg)
@@ -321,7 +323,7 @@ class _Tracer:
         from warpsim.machine.build import Watch
         from warpsim.timeline import REQUESTS
 
-        return Watch(self.sms, *self.window, REQUESTS)
+        return Watch(self.sms, *self.window, requests=REQUESTS, warps=REQUESTS)
 
     def write(self, result: Result) -> None:
         """Write the file; where requests did not fit, say so."""

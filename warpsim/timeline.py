@@ -25,7 +25,7 @@ EVENTS = 200_000
 """CTAs at most in a trace: some 30 MB of JSON."""
 
 REQUESTS = 100_000
-"""Requests at most in a trace: some 20 MB of JSON."""
+"""Requests at most in a trace, and warps: some 20 MB of JSON each."""
 
 _COUNTERS = {
     "bytes_in_flight": ("bytes in flight", "B", 1.0),
@@ -97,10 +97,12 @@ def chrome_trace(
 
 
 def full(log: Sequence[Sequence[int]]) -> str:
-    """What to say when the requests did not fit; empty where they did."""
-    if sum(Record(*one).instruction >= 0 for one in log) < REQUESTS:
+    """What to say when the requests or the warps did not fit; empty where they did."""
+    requests = sum(Record(*one).instruction >= 0 for one in log)
+    if requests < REQUESTS and len(log) < 2 * REQUESTS:
         return ""
-    return f"holds the first {REQUESTS:,} requests; --trace-sms and --trace-window choose which"
+    what = f"{requests:,} requests" if requests >= REQUESTS else f"{len(log) - requests:,} warps"
+    return f"holds the first {what}; --trace-sms and --trace-window choose which"
 
 
 def _warps(result: Result, log: Sequence[Record], slots: int) -> Iterator[Event]:

@@ -326,7 +326,7 @@ def test_a_watched_sm_logs_each_request_with_its_levels() -> None:
         line = LINE + 64 * cta
         return [*request([line], [3]), *request([line], [1]), *request([], data=4), *request([line + 1])]
 
-    result = run(ops, words, ctas=2, warps=2, watch=Watch(sms=[0], requests=100))
+    result = run(ops, words, ctas=2, warps=2, watch=Watch(sms=[0], requests=100, warps=100))
     log = {(int(q["instruction"]), int(q["row"])): q for q in result.log}
     assert sorted(log) == [(i, row) for i in (-1, 3, 5, 6, 7) for row in (0, 1)]
     first, merged, hit, shared, store, life = (log[key] for key in [(3, 0), (3, 1), (5, 0), (6, 0), (7, 0), (-1, 0)])
@@ -343,12 +343,12 @@ def test_a_watched_sm_logs_each_request_with_its_levels() -> None:
 
 def test_watching_changes_nothing_and_is_bounded() -> None:
     load = [operation(LOAD, write_barrier=0), WAIT, DONE]
-    watch = Watch(sms=range(132), requests=10)
+    watch = Watch(sms=range(132), requests=10, warps=300)
     one, other = (run(load, request([LINE]), ctas=264, watch=w) for w in (watch, None))
     assert (one.cycles, one.counters, len(other.log)) == (other.cycles, other.counters, 0)
     assert (one.log["instruction"] >= 0).sum() == 10
     assert (one.log["instruction"] < 0).sum() == 264
-    late = run(load, request([LINE]), ctas=264, watch=Watch(range(132), 0.1, 0.15, 100)).log
+    late = run(load, request([LINE]), ctas=264, watch=Watch(range(132), 0.1, 0.15, 100, 300)).log
     requests = late[late["instruction"] >= 0]
     assert 0 < len(requests) < 264
     assert ((requests["start"] >= 0.1 * H200.sm.clock_mhz - 1) & (requests["start"] < 0.15 * H200.sm.clock_mhz)).all()

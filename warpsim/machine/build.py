@@ -68,7 +68,6 @@ __all__ = ["Machine", "MachineResult", "Watch", "simulate_launch"]
 
 WINDOW = 147
 MERGES = 2048  # merge records of an SM
-WARPS_LOGGED = 20_000
 _STUDENT = 2.4  # over 1 - 1/n: 95 % quantile of Student's t for n batches, 3.2 for 4, 2.7 for 8
 
 NAMES = (
@@ -107,12 +106,13 @@ Channels = namedtuple(
 
 @dataclass(frozen=True)
 class Watch:
-    """SMs, and the time in us, of which the warps' lives and their first `requests` requests are logged."""
+    """SMs, and the time in us, of which the first `requests` requests and the first `warps` lives are logged."""
 
     sms: Sequence[int] = ()
     begin_us: float = 0.0
     end_us: float = math.inf
     requests: int = 0
+    warps: int = 0
 
 
 @dataclass
@@ -352,7 +352,7 @@ class _Launch:
         for name, us in (("log_begin", watch.begin_us), ("log_end", watch.end_us)):
             table[name] = int(min(us * machine.clock_mhz, float(FOREVER)))
         table["log_requests"] = watch.requests
-        log = np.zeros(watch.requests + WARPS_LOGGED if len(watch.sms) else 1, REQUEST)
+        log = np.zeros(watch.requests + watch.warps if len(watch.sms) else 1, REQUEST)
         self.sm_array, self.crossbar, self.slices, self.channels = machine._state(source, table, log)
         self.watched = list(watch.sms)
         self.sm_array.sms["watched"][self.watched] = 1
