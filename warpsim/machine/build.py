@@ -88,9 +88,9 @@ PARAMETERS = np.dtype([(name, np.int64) for name in NAMES.split()])
 SMs = namedtuple(
     "SMs",
     "parameters totals sms warps ctas heap fifo ops lanes boards board_pending groups messages free outs "
-    "stores responses lines heads marks "
-    "banks waiters free_waiters blocks block_head block_tail block_mask words word_head word_mask done block_first "
-    "block_count retirements statistics log",
+    "stores responses lines heads marks awaited "
+    "recent banks waiters free_waiters blocks block_head block_tail block_mask words word_head word_mask done "
+    "block_first block_count retirements statistics log",
 )
 Crossbar = namedtuple("Crossbar", "parameters sms messages outs stores counts buckets deals")
 Slices = namedtuple(
@@ -163,6 +163,8 @@ class Machine:
             raise InputError(
                 f"window of {self.window} cycles: at most {longest} on {gpu.name}, its smallest feedback latency"
             )
+        if gpu.l1.store_merge_lines > sm.RECENT:
+            raise InputError(f"l1.store_merge_lines of {gpu.l1.store_merge_lines}: at most {sm.RECENT}")
         self._l2 = self._cold_l2()
 
     # -- state ------------------------------------------------------------------------------------------------------
@@ -170,7 +172,7 @@ class Machine:
     def _cold_l2(self) -> dict[str, NDArray[Any]]:
         spec = self.gpu.l2
         groups = spec.slices * spec.sets
-        sets = np.zeros(groups, SET)
+        sets = _aligned(groups, SET)
         sets["victim"] = -1
         entries = _aligned(groups * l2.WAYS, ENTRY)
         entries["tag"] = -1
@@ -189,7 +191,7 @@ class Machine:
         states[:, : spec.ways] = 15
         states[:, : spec.dirty_ways] |= 15 << 4
         self._l2["entries"]["tag"] = -2
-        self._l2["sets"]["dirty"] = min(spec.dirty_ways, spec.ways)
+        self._l2["sets"]["dirty"] = (1 << min(spec.dirty_ways, spec.ways)) - 1
 
     def _parameters(self, warps: int, ctas_per_sm: int, carveout_kib: int) -> Any:
         g = self.gpu
@@ -291,7 +293,9 @@ class Machine:
                 board_pending=warps.view(np.int32), groups=np.zeros(rows * sm.GROUPS, GROUP), messages=messages,
                 free=stacks(pool), outs=outs, stores=stores, responses=responses, lines=np.zeros(lines,
                 LINE), heads=np.full(sms * l1.HEADS, -1, np.int16),
-                marks=np.zeros(sms * l1.SETS * l1.WORDS, np.int64), banks=np.zeros(sms * l1.SETS, BANK),
+                marks=np.zeros(sms * l1.SETS * l1.WORDS, np.int64),
+                awaited=np.zeros(sms * l1.SETS * l1.WORDS, np.int64), recent=np.full(sms * sm.RECENT, -1, np.int64),
+                banks=np.zeros(sms * l1.SETS, BANK),
                 waiters=np.zeros(sms * MERGES, WAITER), free_waiters=np.tile(np.arange(MERGES, dtype=np.int16)[::-1],
                 sms), blocks=rings.blocks.reshape(-1),
                 block_head=rings.block_head, block_tail=rings.block_tail, block_mask=rings.blocks.shape[1] - 1,

@@ -11,7 +11,7 @@ from numba.extending import intrinsic
 
 from warpsim.compilation import njit
 
-__all__ = ["borrowed", "compiled", "high_product", "inlined", "lowest", "matches", "prefetch", "smallest"]
+__all__ = ["borrowed", "compiled", "high_product", "inlined", "lowest", "matches", "ones", "prefetch", "smallest"]
 
 compiled = njit(error_model="numpy", nogil=True)
 inlined = njit(error_model="numpy", nogil=True, forceinline=True)  # passing an array costs seven words on the stack
@@ -105,3 +105,13 @@ def high_product(typingctx: Any, a: Any, b: Any) -> Any:
         return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
 
     return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def ones(typingctx: Any, bits: Any) -> Any:
+    """How many bits are set."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
+
+    return types.int64(types.int64), codegen

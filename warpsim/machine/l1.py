@@ -5,7 +5,8 @@ Replacement is not LRU: a new line is unmarked, a hit marks it, an unmarked line
 eight any line (from a hash of line and count, so that results repeat); when all are marked, all marks are cleared.
 Lines with sectors under way stay. A load that finds no line to evict is fetched past the cache.
 
-An entry is known by its number within the SM; `base` is the SM's first. Marks are bit maps of 512 bits a set.
+An entry is known by its number within the SM; `base` is the SM's first. Marks, and which entries wait for sectors, are
+bit maps of 512 bits a set.
 """
 
 from __future__ import annotations
@@ -36,9 +37,29 @@ def bank_of(line, mask0, mask1):
 
 
 @inlined
+def head_of(sm, line):
+    """Where the chain of a line begins."""
+    return sm * HEADS + ((line ^ (line >> 11)) & (HEADS - 1))
+
+
+@inlined
+def await_sectors(awaited, bank, capacity, sm, entry):
+    """Sectors of an entry are under way."""
+    spot = entry - bank * capacity
+    awaited[(sm * SETS + bank) * WORDS + (spot >> 6)] |= np.int64(1) << (spot & 63)
+
+
+@inlined
+def settle(awaited, bank, capacity, sm, entry):
+    """No sectors of an entry are under way any more."""
+    spot = entry - bank * capacity
+    awaited[(sm * SETS + bank) * WORDS + (spot >> 6)] &= ~(np.int64(1) << (spot & 63))
+
+
+@inlined
 def find(lines, heads, base, sm, line):
     """Number of the entry that holds the line, or -1."""
-    entry = np.int64(heads[sm * HEADS + ((line ^ (line >> 11)) & (HEADS - 1))])
+    entry = np.int64(heads[head_of(sm, line)])
     tag = np.int32(line)
     while entry >= 0:
         e = lines[base + entry]
@@ -61,13 +82,13 @@ def mark(marks, banks, bank, capacity, sm, entry):
 
 
 @compiled
-def victim(lines, marks, capacity, first, group, draw):
+def victim(marks, awaited, capacity, group, draw):
     """An unmarked entry of the set at random, one time in eight any; none with sectors under way (-1 after 8 draws)."""
     for attempt in range(8):
         draw = (draw * 0x5851F42D4C957F2D + 0x14057B7EF767814F) & 0x7FFFFFFFFFFFFFFF
         if attempt == 0 and draw >> 60 == 0:
             spot = (draw >> 20) % capacity
-            if lines[first + spot].pending == 0:
+            if not (awaited[group * WORDS + (spot >> 6)] >> (spot & 63)) & 1:
                 return spot
         word = (draw >> 40) & (WORDS - 1)
         bits = marks[group * WORDS + word] & (np.int64(-1) << ((draw >> 50) & 63))
@@ -80,13 +101,13 @@ def victim(lines, marks, capacity, first, group, draw):
             word = (word + 1) & (WORDS - 1)
             bits = marks[group * WORDS + word]
         spot = (word << 6) | lowest(bits)
-        if lines[first + spot].pending == 0:
+        if not (awaited[group * WORDS + word] >> (spot & 63)) & 1:
             return spot
     return -1
 
 
 @inlined
-def allocate(lines, heads, marks, banks, capacity, base, sm, bank, line, salt):
+def allocate(lines, heads, marks, awaited, banks, capacity, base, sm, bank, line, salt):
     """An entry for a new line, or -1 when every candidate has sectors under way."""
     group = sm * SETS + bank
     first = bank * capacity
@@ -99,12 +120,12 @@ def allocate(lines, heads, marks, banks, capacity, base, sm, bank, line, salt):
             for k in range(capacity):
                 marks[group * WORDS + (k >> 6)] |= np.int64(1) << (k & 63)
             state.unmarked = capacity
-        spot = victim(lines, marks, capacity, base + first, group, line * 0x9E3779B97F4A7C1 + salt)
+        spot = victim(marks, awaited, capacity, group, line * 0x9E3779B97F4A7C1 + salt)
         if spot < 0:
             return spot
         entry = first + spot
         old = np.int64(lines[base + entry].line)
-        head = sm * HEADS + ((old ^ (old >> 11)) & (HEADS - 1))
+        head = head_of(sm, old)
         at = np.int64(heads[head])
         if at == entry:
             heads[head] = lines[base + entry].next
@@ -113,7 +134,7 @@ def allocate(lines, heads, marks, banks, capacity, base, sm, bank, line, salt):
                 at = np.int64(lines[base + at].next)
             lines[base + at].next = lines[base + entry].next
     entry = first + spot
-    head = sm * HEADS + ((line ^ (line >> 11)) & (HEADS - 1))
+    head = head_of(sm, line)
     e = lines[base + entry]
     e.line = np.int32(line)
     e.valid = 0

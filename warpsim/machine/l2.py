@@ -13,16 +13,15 @@ from __future__ import annotations
 import numpy as np
 
 from warpsim.machine.crossbar import BUCKET, CALENDAR, DEALS, inverse_of, place, respond, schedule
-from warpsim.machine.host import borrowed, compiled, inlined, lowest, matches, prefetch
+from warpsim.machine.host import borrowed, compiled, inlined, lowest, matches, ones, prefetch
 from warpsim.machine.records import FILL, HOME, READ, RESPOND, TICK, TICK_BITS, WRITE, sectors_of
 
 WAYS = 64  # stride of a set in the arrays
 QUEUE = 8192  # partly written lines that a slice can list
 INLINE = 4 * TICK  # responses due this soon are charged at once
 
-# Flags of an entry's state.
-REFERENCED = 1 << 16
-WAITED = 1 << 17
+WAITED = 1 << 17  # flag of an entry's state
+ONE, ALL = np.int64(1), np.int64(-1)
 
 # What comes next for a message.
 NOTHING, LATER, FINISHED, ANSWERED = 0, 1, 2, 3
@@ -63,8 +62,9 @@ def command(commands, total, kind, message, line, slice_, mask, time):
 
 
 @compiled
-def write_back(entries, entry, slice_record, slice_, commands, total, time):
+def write_back(entries, entry, group, slice_record, slice_, commands, total, time):
     """Write the dirty sectors of an entry to DRAM; partly written ones are filled first."""
+    group.dirty &= ~(ONE << (entry & (WAYS - 1)))
     state = np.int64(entries[entry].state)
     dirty = (state >> 4) & 15
     part = (state >> 12) & 15
@@ -76,38 +76,43 @@ def write_back(entries, entry, slice_record, slice_, commands, total, time):
 
 
 @inlined
+def next_way(group, ways):
+    """The first way from the hand on that is neither under way nor referenced, or -1."""
+    open_ways = ~(group.busy | group.referenced) & ways
+    if open_ways == 0:
+        return -1
+    behind = open_ways & (ALL << group.hand)
+    return lowest(behind if behind else open_ways)
+
+
+@inlined
 def insert(ways, entries, signs, group, first, slice_record, slice_, commands, total, line, time):
     """A way for a new line: one that was only passed through, else the hand's next; -1 if none can go.
 
-    The hand goes round the set, past lines under way and, once, past referenced ones.
+    The hand goes round the set, past lines under way and, once, past referenced ones. `ways` is a bit map of all.
     """
-    entry = -1
-    ready = group.victim
-    if ready >= 0:
+    way = np.int64(group.victim)
+    if way >= 0:
         group.victim = -1
-        if entries[first + ready].state & (REFERENCED | 0xFF0) == 0:
-            entry = first + ready
-    if entry < 0:
-        hand = group.hand
-        for _ in range(2 * ways + 1):
-            at = first + hand
-            hand += 1
-            if hand == ways:
-                hand = 0
-            state = entries[at].state
-            if state & 0xF00:
-                continue
-            if state & REFERENCED:
-                entries[at].state = state & ~REFERENCED
-                continue
-            entry = at
-            break
-        if entry < 0:
-            return -1
-        group.hand = hand
-    if entries[entry].state & 0xF0:
-        group.dirty -= 1
-        write_back(entries, entry, slice_record, slice_, commands, total, time)
+        if ((group.dirty | group.busy | group.referenced) >> way) & 1:
+            way = -1
+    if way < 0:
+        hand = np.int64(group.hand)
+        way = next_way(group, ways)
+        if way >= 0:
+            passed = (ALL << hand) & ~(ALL << way) if way >= hand else (ALL << hand) | ~(ALL << way)
+            group.referenced &= ~(passed & ~group.busy)
+        else:
+            free = ~group.busy & ways
+            if free == 0:
+                return -1
+            group.referenced &= group.busy
+            behind = free & (ALL << hand)
+            way = lowest(behind if behind else free)
+        group.hand = way + 1 if (ways >> way) & 2 else 0
+    entry = first + way
+    if (group.dirty >> way) & 1:
+        write_back(entries, entry, group, slice_record, slice_, commands, total, time)
     entries[entry].tag = line & 0x7FFFFFFF
     entries[entry].state = 0
     signs[entry] = sign_of(line & 0x7FFFFFFF)
@@ -142,8 +147,7 @@ def written(p, msg, entries, entry, sets, slice_record, slice_, queue, commands,
     group = sets[entry // WAYS]
     e = entries[entry]
     state = np.int64(e.state)
-    if state & 0xF0 == 0:
-        group.dirty += 1
+    group.dirty |= ONE << (entry & (WAYS - 1))
     full = np.int64(msg.full)
     mask = np.int64(msg.mask)
     valid = (state & 15) | full
@@ -179,19 +183,13 @@ def written(p, msg, entries, entry, sets, slice_record, slice_, queue, commands,
     if p.partial_lines > 0:
         while slice_record.partial > p.partial_lines and slice_record.partial_head < slice_record.partial_tail:
             settle(entries, slice_record, slice_, queue, commands, total, time)
-    if 0 < p.dirty_ways < group.dirty:
-        first = entry - entry % WAYS
-        hand = group.clean_hand
-        for _ in range(p.ways):
-            other = first + hand
-            hand += 1
-            if hand == p.ways:
-                hand = 0
-            if entries[other].state & 0xF0 and other != entry:
-                group.dirty -= 1
-                write_back(entries, other, slice_record, slice_, commands, total, time)
-                break
-        group.clean_hand = hand
+    if 0 < p.dirty_ways < ones(group.dirty):
+        others = group.dirty & ~(ONE << (entry & (WAYS - 1)))
+        behind = others & (ALL << group.clean_hand)
+        way = lowest(behind if behind else others)
+        first = entry & ~(WAYS - 1)
+        write_back(entries, first + way, group, slice_record, slice_, commands, total, time)
+        group.clean_hand = way + 1 if way + 1 < p.ways else 0
 
 
 @inlined
@@ -214,7 +212,7 @@ def go_on(p, sms, messages, responses, counts, buckets, i, step, time, now):
 
 
 @inlined
-def arrive(messages, entries, entry, got, slice_record, stack, depth):
+def arrive(messages, entries, entry, got, sets, slice_record, stack, depth):
     """Sectors `got` are in an entry: put the messages that waited for it on the stack, whose new depth is returned."""
     if got == 0:
         return depth
@@ -232,6 +230,8 @@ def arrive(messages, entries, entry, got, slice_record, stack, depth):
             depth += 1
             i = np.int64(messages[i].next)
     e.state = state
+    if state & 0xF00 == 0:
+        sets[entry // WAYS].busy &= ~(ONE << (entry & (WAYS - 1)))
     return depth
 
 
@@ -246,18 +246,19 @@ def filled(p, sms, messages, responses, counts, buckets, entries, sets, slices, 
         msg = messages[j]
         if msg.home >= 0:
             entry = np.int64(msg.home)
-            depth = arrive(messages, entries, entry, np.int64(msg.full), slices[msg.home_slice], stack, depth)
+            depth = arrive(messages, entries, entry, np.int64(msg.full), sets, slices[msg.home_slice], stack, depth)
             msg.full = 0
             if (entries[entry].state >> 8) & msg.fetch:
                 wait(messages, entries, entry, j)
                 continue
-            if not entries[entry].state & REFERENCED:
-                sets[entry // WAYS].victim = entry % WAYS
+            group = sets[entry // WAYS]
+            if not (group.referenced >> (entry & (WAYS - 1))) & 1:
+                group.victim = entry & (WAYS - 1)
             msg.home = -1
         if msg.near >= 0:
             entry = np.int64(msg.near)
             depth = arrive(
-                messages, entries, entry, np.int64(msg.fetch), slices[entry // (p.sets * WAYS)], stack, depth
+                messages, entries, entry, np.int64(msg.fetch), sets, slices[entry // (p.sets * WAYS)], stack, depth
             )
             msg.fetch = 0
             if (entries[entry].state >> 8) & msg.mask & 15:
@@ -320,6 +321,7 @@ def serve(p, total, msg, i, stage, messages, entries, signs, sets, slices, queue
         msg.fetch = pairs(mask, p.fetch)
         msg.stage = HOME
         return LATER, through + p.hop_ticks
+    group = sets[number]
     entry = look_up(entries, signs, first, np.int32(line & 0x7FFFFFFF))
     state = np.int64(entries[entry].state) if entry >= 0 else np.int64(0)
     missing = (want if kind == READ else mask) & (15 ^ (state & 15))
@@ -327,7 +329,7 @@ def serve(p, total, msg, i, stage, messages, entries, signs, sets, slices, queue
     ask = pairs(missing & (15 ^ under_way), p.fetch) & (15 ^ (state & 15)) & (15 ^ under_way)
     if kind == READ:
         if entry >= 0 and (missing == 0 or direct or not at_home):
-            entries[entry].state = state | REFERENCED
+            group.referenced |= ONE << (entry - first)
         if direct or not at_home or p.near_copies == 0:
             # The counter of misses counts what is fetched, asked for or not; sectors under way are hits.
             hits = n - sectors_of(want & ask)
@@ -351,10 +353,11 @@ def serve(p, total, msg, i, stage, messages, entries, signs, sets, slices, queue
             wait(messages, entries, entry, i)
             return NOTHING, through
     if entry < 0:
-        entry = insert(ways, entries, signs, sets[number], first, here, slice_, commands, total, line, through)
+        entry = insert(ways, entries, signs, group, first, here, slice_, commands, total, line, through)
     if kind == READ:
         if entry >= 0:
             entries[entry].state |= ask << 8
+            group.busy |= ONE << (entry - first)
         if not at_home:
             msg.near = entry
             msg.fetch = ask
@@ -386,9 +389,9 @@ def serve(p, total, msg, i, stage, messages, entries, signs, sets, slices, queue
             return FINISHED, done
         if entry < 0:
             return FINISHED, done
-        if state & 0xF0 == 0:
-            sets[number].dirty += 1
-        entries[entry].state |= (mask << 4) | REFERENCED
+        group.dirty |= ONE << (entry - first)
+        group.referenced |= ONE << (entry - first)
+        entries[entry].state |= mask << 4
         if missing == 0:
             return FINISHED, done
         msg.near = entry
@@ -397,6 +400,7 @@ def serve(p, total, msg, i, stage, messages, entries, signs, sets, slices, queue
             wait(messages, entries, entry, i)
             return NOTHING, through
         entries[entry].state |= ask << 8
+        group.busy |= ONE << (entry - first)
     command(commands, total, READ_LINE, i, line, slice_, ask, through)
     return NOTHING, through
 
@@ -412,7 +416,7 @@ def advance(m, begin, end):
     sets, slices, queue, stack = borrowed(m.sets), borrowed(m.slices), borrowed(m.queue), borrowed(m.stack)
     commands, channels, statistics = borrowed(m.commands), borrowed(m.channels), borrowed(m.statistics)
     deals = borrowed(m.channel_deals)
-    ways = p.ways
+    ways = np.int64(np.uint64(0xFFFFFFFFFFFFFFFF) >> np.uint64(64 - p.ways))
     sets_per_slice = p.sets
     by_deals, by_clump = inverse_of(deals.shape[0] // DEALS), inverse_of(p.clump_lines)
     for now in range(begin, end):
@@ -429,6 +433,7 @@ def advance(m, begin, end):
                     prefetch(entries, np.int64(msg.home))
                 if msg.near >= 0:
                     prefetch(entries, np.int64(msg.near))
+                    prefetch(sets, np.int64(msg.near) // WAYS)
             elif msg.stage != RESPOND:
                 number = np.int64(msg.home_slice if msg.stage == HOME else msg.near_slice) * sets_per_slice + msg.set
                 prefetch(sets, number)
@@ -439,7 +444,7 @@ def advance(m, begin, end):
             if msg.stage < FILL:
                 number = np.int64(msg.home_slice if msg.stage == HOME else msg.near_slice) * sets_per_slice + msg.set
                 found = matches(signs, number * WAYS, sign_of(msg.line & 0x7FFFFFFF))
-                prefetch(entries, number * WAYS + (lowest(found) if found else np.int64(sets[number].hand)))
+                prefetch(entries, number * WAYS + (lowest(found) if found else max(next_way(sets[number], ways), 0)))
         k = -1
         while k + 1 < counts[b]:
             k += 1
@@ -462,6 +467,8 @@ def advance(m, begin, end):
                     if simple:
                         state = (state | fetch) & ~(fetch << 8)
                         entries[near].state = state
+                        if state & 0xF00 == 0:
+                            sets[near // WAYS].busy &= ~(ONE << (near & (WAYS - 1)))
                         simple = (state >> 8) & msg.mask & 15 == 0
                 if not simple:
                     step = NOTHING

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.machine.host import borrowed, compiled
+from warpsim.machine.host import borrowed, compiled, prefetch
 from warpsim.machine.records import (
     BOARD_FIRST,
     BOARD_STRIDE,
@@ -27,6 +27,10 @@ def start(m, slots, times):
     groups, board_pending, board_time = borrowed(m.groups), borrowed(m.board_pending), borrowed(m.boards)
     for k in range(slots.shape[0]):
         slot = slots[k]
+        if k + 2 < slots.shape[0]:
+            for row in range(slots[k + 2] * p.warps, (slots[k + 2] + 1) * p.warps):
+                prefetch(warps, row)
+                prefetch(board_time, row * BOARD_STRIDE + 8)
         sm = slot // p.ctas_per_sm
         s = sms[sm]
         ctas[slot].alive = p.warps

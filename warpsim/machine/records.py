@@ -203,8 +203,17 @@ ENTRY = np.dtype(  # a way of a set of L2
     align=True,
 )
 
-SET = np.dtype(  # of L2
-    [("hand", np.int32), ("clean_hand", np.int32), ("dirty", np.int32), ("victim", np.int32)], align=True
+SET = np.dtype(  # of L2; its ways' states that matter to others, as bit maps
+    [
+        ("dirty", np.int64),
+        ("busy", np.int64),  # sectors under way
+        ("referenced", np.int64),
+        ("hand", np.int16),
+        ("clean_hand", np.int16),
+        ("victim", np.int16),
+        ("padding", np.int16),
+    ],
+    align=True,
 )
 
 SLICE = np.dtype(

@@ -30,7 +30,7 @@ from warpsim.frontend.trace import (
 )  # fmt: skip
 from warpsim.machine.crossbar import inverse_of, quotient, rest
 from warpsim.machine.host import borrowed, compiled, inlined, prefetch, smallest
-from warpsim.machine.l1 import SETS, allocate, bank_of, find, mark
+from warpsim.machine.l1 import SETS, allocate, await_sectors, bank_of, find, head_of, mark, settle
 from warpsim.machine.records import (
     AT_BARRIER,
     AT_LSU,
@@ -57,6 +57,7 @@ from warpsim.machine.records import REDUCTION as REDUCTION_MESSAGE
 
 GROUPS = 16  # groups of asynchronous copies a warp may have open
 FIFO = 64
+RECENT = 64  # store lines of an SM that a later one can find; more than any profile's `store_merge_lines`
 MESSAGES = (1 << RESPONSE_BITS) - 1
 NO_RESPONSE = NEVER  # later than any
 
@@ -156,6 +157,7 @@ def call_up(m, sm, end):
             prefetch(warps, row)
             prefetch(m.boards, row * BOARD_STRIDE + 8)
             prefetch(m.words, row * (m.word_mask + 1) + (m.word_head[row] & m.word_mask))
+            prefetch(m.blocks, row * (m.block_mask + 1) + (m.block_head[row] & m.block_mask))
 
 
 @compiled
@@ -177,6 +179,7 @@ def advance(m, end):
     outs, stores = borrowed(m.outs), borrowed(m.stores)
     responses = borrowed(m.responses)
     lines, heads, marks, banks = borrowed(m.lines), borrowed(m.heads), borrowed(m.marks), borrowed(m.banks)
+    awaited, recent = borrowed(m.awaited), borrowed(m.recent)
     waiters, free_waiters = borrowed(m.waiters), borrowed(m.free_waiters)
     blocks, block_head, block_tail = borrowed(m.blocks), borrowed(m.block_head), borrowed(m.block_tail)
     words, word_head, finished = borrowed(m.words), borrowed(m.word_head), borrowed(m.done)
@@ -250,6 +253,9 @@ def advance(m, end):
                             e = lines[first_line + msg.entry]
                             e.valid |= msg.mask
                             e.pending &= 15 ^ msg.mask
+                            if e.pending == 0:
+                                entry = np.int64(msg.entry)
+                                settle(awaited, quotient(entry, capacity, by_capacity), capacity, sm, entry)
                             chain = np.int64(e.waiter)
                             if chain >= 0:
                                 e.waiter = -1
@@ -472,6 +478,10 @@ def advance(m, end):
                             if is_store and kind != REDUCTION:
                                 sectors = (header >> 40) & 255
                                 cover = min(32, op.width * ((header >> 32) & 63) // max(sectors, 1))
+                            if not is_store:
+                                for k in range(1, count):
+                                    word = words[row * (word_mask + 1) + ((at + 1 + k) & word_mask)]
+                                    prefetch(heads, head_of(sm, word >> 16))
                             for k in range(count):
                                 word = words[row * (word_mask + 1) + ((at + 1 + k) & word_mask)]
                                 mask = word & 15
@@ -520,16 +530,19 @@ def advance(m, end):
                                     misses += 1
                                     if entry < 0:
                                         entry = allocate(
-                                            lines, heads, marks, banks, capacity, first_line, sm,
+                                            lines, heads, marks, awaited, banks, capacity, first_line, sm,
                                             bank_of(line, p.mask0, p.mask1) % SETS, line, s.requests,
                                         )  # fmt: skip
                                     if entry >= 0:
                                         lines[first_line + entry].pending |= send
+                                        await_sectors(
+                                            awaited, quotient(entry, capacity, by_capacity), capacity, sm, entry
+                                        )
                                 elif kind == LOCAL_STORE:
                                     entry = find(lines, heads, first_line, sm, line)
                                     if entry < 0:
                                         entry = allocate(
-                                            lines, heads, marks, banks, capacity, first_line, sm,
+                                            lines, heads, marks, awaited, banks, capacity, first_line, sm,
                                             bank_of(line, p.mask0, p.mask1) % SETS, line, s.requests,
                                         )  # fmt: skip
                                     if entry >= 0:
@@ -548,15 +561,11 @@ def advance(m, end):
                                     # A store that waits to leave takes in a later one to its line.
                                     other = s.store_tail - 1
                                     oldest = max(s.store_head, s.store_tail - p.merge_lines)
-                                    while other >= oldest:  # which leave in this order
-                                        msg = messages[np.int64(stores[first_response + (other & ring)])]
-                                        if msg.time <= start << TICK_BITS:
-                                            other = oldest - 1
-                                            break
-                                        if msg.line == line:
-                                            break
+                                    while other >= oldest and recent[sm * RECENT + (other & (RECENT - 1))] != line:
                                         other -= 1
                                     if other >= oldest:
+                                        msg = messages[np.int64(stores[first_response + (other & ring)])]
+                                    if other >= oldest and msg.time > start << TICK_BITS:
                                         both = send & msg.mask & (15 ^ msg.full)
                                         whole = np.int64(msg.full) | ((word >> 4) & 15)
                                         if both & (15 ^ whole):
@@ -621,6 +630,7 @@ def advance(m, end):
                                 if is_store and kind != REDUCTION:
                                     msg.time = port + p.merge_ticks
                                     stores[first_response + (s.store_tail & ring)] = i
+                                    recent[sm * RECENT + (s.store_tail & (RECENT - 1))] = line
                                     s.store_tail += 1
                                 else:
                                     msg.time = port
