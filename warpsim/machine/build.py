@@ -88,7 +88,7 @@ PARAMETERS = np.dtype([(name, np.int64) for name in NAMES.split()])
 SMs = namedtuple(
     "SMs",
     "parameters totals sms warps ctas heap fifo ops lanes boards board_pending groups messages free outs "
-    "stores responses lines heads marks awaited "
+    "stores responses lines signs marks awaited "
     "recent banks waiters free_waiters blocks block_head block_tail block_mask words word_head word_mask done "
     "block_first block_count retirements statistics log",
 )
@@ -291,8 +291,8 @@ class Machine:
                 heap=np.full(sms * 64, NEVER, np.int64), fifo=np.zeros(sms * sm.FIFO, np.int32),
                 ops=operations, lanes=np.zeros(sms * 4, LANE), boards=warps.view(np.int64),
                 board_pending=warps.view(np.int32), groups=np.zeros(rows * sm.GROUPS, GROUP), messages=messages,
-                free=stacks(pool), outs=outs, stores=stores, responses=responses, lines=np.zeros(lines,
-                LINE), heads=np.full(sms * l1.HEADS, -1, np.int16),
+                free=stacks(pool), outs=outs, stores=stores, responses=responses,
+                lines=np.zeros(lines, LINE), signs=_aligned(sms * l1.SETS * l1.LINES, np.dtype(np.uint16)),
                 marks=np.zeros(sms * l1.SETS * l1.WORDS, np.int64),
                 awaited=np.zeros(sms * l1.SETS * l1.WORDS, np.int64), recent=np.full(sms * sm.RECENT, -1, np.int64),
                 banks=np.zeros(sms * l1.SETS, BANK),

@@ -66,21 +66,28 @@ def smallest(typingctx: Any, array: Any, first: Any) -> Any:
     return types.int64(array, types.int64), codegen
 
 
+def _equal(builder: Any, pointer: Any, value: Any, bits: int, count: int, align: int) -> Any:
+    """A bit map of which of `count` integers at a pointer equal a value."""
+    vector = ir.VectorType(ir.IntType(bits), count)
+    loaded = builder.load(builder.bitcast(pointer, vector.as_pointer()), align=align)
+    empty, i32 = ir.Constant(vector, ir.Undefined), ir.IntType(32)
+    wanted = builder.insert_element(empty, builder.trunc(value, ir.IntType(bits)), ir.Constant(i32, 0))
+    wanted = builder.shuffle_vector(wanted, empty, ir.Constant(ir.VectorType(i32, count), [0] * count))
+    found = builder.bitcast(builder.icmp_unsigned("==", loaded, wanted), ir.IntType(count))
+    return found if count == 64 else builder.zext(found, ir.IntType(64))
+
+
 @intrinsic
 def matches(typingctx: Any, array: Any, first: Any, value: Any) -> Any:
-    """Which of 64 bytes from an index on equal a value, as a bit map; the index is a multiple of 64."""
+    """Which of 64 bytes of an array, or of 32 integers of 16 bits, from an index on equal a value, as a bit map.
+
+    They begin at a line of the host's cache.
+    """
+    bits = array.dtype.bitwidth
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         view = context.make_array(array)(context, builder, args[0])
-        vector = ir.VectorType(ir.IntType(8), 64)
-        pointer = builder.bitcast(builder.gep(view.data, [args[1]]), vector.as_pointer())
-        wanted = builder.insert_element(
-            ir.Constant(vector, ir.Undefined), builder.trunc(args[2], ir.IntType(8)), ir.Constant(ir.IntType(32), 0)
-        )
-        zeros = ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
-        wanted = builder.shuffle_vector(wanted, ir.Constant(vector, ir.Undefined), zeros)
-        same = builder.icmp_unsigned("==", builder.load(pointer, align=64), wanted)
-        return builder.bitcast(same, ir.IntType(64))
+        return _equal(builder, builder.gep(view.data, [args[1]]), args[2], bits, 512 // bits, 64)
 
     return types.int64(array, types.int64, types.int64), codegen
 

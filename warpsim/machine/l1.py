@@ -1,5 +1,5 @@
 # mypy: disallow-untyped-defs=False, disallow-untyped-calls=False, disallow-untyped-decorators=False
-"""L1 cache of an SM: sectored lines in four sets, one a tag bank, found through a hash table.
+"""L1 cache of an SM: sectored lines in four sets, one a tag bank, found by comparing 16 bits of all at once.
 
 Replacement is not LRU: a new line is unmarked, a hit marks it, an unmarked line is evicted at random, one time in
 eight any line (from a hash of line and count, so that results repeat); when all are marked, all marks are cleared.
@@ -13,33 +13,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpsim.machine.host import compiled, inlined, lowest
+from warpsim.machine.host import inlined, lowest, matches, ones
 
-HEADS = 4096  # hash table of an SM
 SETS = 4
+LINES = 512  # stride of a set in the array of signs
 WORDS = 8  # of a set's bit map
 
 
 @inlined
 def bank_of(line, mask0, mask1):
     """Tag bank of a line: two parities over bits of its number."""
-    a = line & mask0
-    b = line & mask1
-    a ^= a >> 32
-    a ^= a >> 16
-    a ^= a >> 8
-    a ^= a >> 4
-    b ^= b >> 32
-    b ^= b >> 16
-    b ^= b >> 8
-    b ^= b >> 4
-    return ((0x6996 >> (a & 15)) & 1) | (((0x6996 >> (b & 15)) & 1) << 1)
+    return (ones(line & mask0) & 1) | (ones(line & mask1) & 1) << 1
 
 
 @inlined
-def head_of(sm, line):
-    """Where the chain of a line begins."""
-    return sm * HEADS + ((line ^ (line >> 11)) & (HEADS - 1))
+def sign_of(line):
+    """16 bits, odd, that tell most lines apart; an entry never used has 0."""
+    return ((line & 0xFFFFFFFF) * 0x9E3779B1 >> 24) & 0xFFFF | 1
 
 
 @inlined
@@ -57,16 +47,19 @@ def settle(awaited, bank, capacity, sm, entry):
 
 
 @inlined
-def find(lines, heads, base, sm, line):
+def find(lines, signs, base, sm, bank, capacity, line):
     """Number of the entry that holds the line, or -1."""
-    entry = np.int64(heads[head_of(sm, line)])
+    sign = sign_of(line)
     tag = np.int32(line)
-    while entry >= 0:
-        e = lines[base + entry]
-        if e.line == tag:
-            return entry
-        entry = np.int64(e.next)
-    return entry
+    first = (sm * SETS + bank) * LINES
+    for start in range(0, capacity, 32):
+        found = matches(signs, first + start, sign)
+        while found:
+            entry = bank * capacity + start + lowest(found)
+            if lines[base + entry].line == tag:
+                return entry
+            found &= found - 1
+    return -1
 
 
 @inlined
@@ -81,7 +74,7 @@ def mark(marks, banks, bank, capacity, sm, entry):
         banks[group].unmarked -= 1
 
 
-@compiled
+@inlined
 def victim(marks, awaited, capacity, group, draw):
     """An unmarked entry of the set at random, one time in eight any; none with sectors under way (-1 after 8 draws)."""
     for attempt in range(8):
@@ -107,7 +100,7 @@ def victim(marks, awaited, capacity, group, draw):
 
 
 @inlined
-def allocate(lines, heads, marks, awaited, banks, capacity, base, sm, bank, line, salt):
+def allocate(lines, signs, marks, awaited, banks, capacity, base, sm, bank, line, salt):
     """An entry for a new line, or -1 when every candidate has sectors under way."""
     group = sm * SETS + bank
     first = bank * capacity
@@ -123,25 +116,13 @@ def allocate(lines, heads, marks, awaited, banks, capacity, base, sm, bank, line
         spot = victim(marks, awaited, capacity, group, line * 0x9E3779B97F4A7C1 + salt)
         if spot < 0:
             return spot
-        entry = first + spot
-        old = np.int64(lines[base + entry].line)
-        head = head_of(sm, old)
-        at = np.int64(heads[head])
-        if at == entry:
-            heads[head] = lines[base + entry].next
-        else:
-            while lines[base + at].next != entry:
-                at = np.int64(lines[base + at].next)
-            lines[base + at].next = lines[base + entry].next
     entry = first + spot
-    head = head_of(sm, line)
     e = lines[base + entry]
     e.line = np.int32(line)
     e.valid = 0
     e.pending = 0
     e.waiter = -1
-    e.next = heads[head]
-    heads[head] = entry
+    signs[group * LINES + spot] = sign_of(line)
     bit = np.int64(1) << (spot & 63)
     word = group * WORDS + (spot >> 6)
     if not marks[word] & bit:

@@ -235,7 +235,7 @@ def arrive(messages, entries, entry, got, sets, slice_record, stack, depth):
     return depth
 
 
-@compiled
+@inlined
 def filled(p, sms, messages, responses, counts, buckets, entries, sets, slices, stack, i, time, now):
     """Sectors of a message arrived from DRAM or the other side: into its entries, on to all that waited for them."""
     depth = 1

@@ -127,7 +127,6 @@ SM_STATE = np.dtype(
 LINE = np.dtype(  # an entry of L1; numbers within the SM
     [
         ("line", np.int32),  # low bits of the line number
-        ("next", np.int16),  # in its hash chain
         ("waiter", np.int16),  # first request that merged with it
         ("valid", np.uint8),
         ("pending", np.uint8),

@@ -30,7 +30,7 @@ from warpsim.frontend.trace import (
 )  # fmt: skip
 from warpsim.machine.crossbar import inverse_of, quotient, rest
 from warpsim.machine.host import borrowed, compiled, inlined, prefetch, smallest
-from warpsim.machine.l1 import SETS, allocate, await_sectors, bank_of, find, head_of, mark, settle
+from warpsim.machine.l1 import SETS, allocate, await_sectors, bank_of, find, mark, settle
 from warpsim.machine.records import (
     AT_BARRIER,
     AT_LSU,
@@ -178,7 +178,7 @@ def advance(m, end):
     messages, free = borrowed(m.messages), borrowed(m.free)
     outs, stores = borrowed(m.outs), borrowed(m.stores)
     responses = borrowed(m.responses)
-    lines, heads, marks, banks = borrowed(m.lines), borrowed(m.heads), borrowed(m.marks), borrowed(m.banks)
+    lines, signs, marks, banks = borrowed(m.lines), borrowed(m.signs), borrowed(m.marks), borrowed(m.banks)
     awaited, recent = borrowed(m.awaited), borrowed(m.recent)
     waiters, free_waiters = borrowed(m.waiters), borrowed(m.free_waiters)
     blocks, block_head, block_tail = borrowed(m.blocks), borrowed(m.block_head), borrowed(m.block_tail)
@@ -478,10 +478,6 @@ def advance(m, end):
                             if is_store and kind != REDUCTION:
                                 sectors = (header >> 40) & 255
                                 cover = min(32, op.width * ((header >> 32) & 63) // max(sectors, 1))
-                            if not is_store:
-                                for k in range(1, count):
-                                    word = words[row * (word_mask + 1) + ((at + 1 + k) & word_mask)]
-                                    prefetch(heads, head_of(sm, word >> 16))
                             for k in range(count):
                                 word = words[row * (word_mask + 1) + ((at + 1 + k) & word_mask)]
                                 mask = word & 15
@@ -489,7 +485,8 @@ def advance(m, end):
                                 entry = -1
                                 send = mask
                                 if not is_store and kind != ATOMIC and not bypass:
-                                    entry = find(lines, heads, first_line, sm, line)
+                                    bank = bank_of(line, p.mask0, p.mask1)
+                                    entry = find(lines, signs, first_line, sm, bank, capacity, line)
                                     if entry >= 0:
                                         e = lines[first_line + entry]
                                         need = mask & (15 ^ e.valid)
@@ -530,20 +527,19 @@ def advance(m, end):
                                     misses += 1
                                     if entry < 0:
                                         entry = allocate(
-                                            lines, heads, marks, awaited, banks, capacity, first_line, sm,
-                                            bank_of(line, p.mask0, p.mask1) % SETS, line, s.requests,
+                                            lines, signs, marks, awaited, banks, capacity, first_line, sm,
+                                            bank, line, s.requests,
                                         )  # fmt: skip
                                     if entry >= 0:
                                         lines[first_line + entry].pending |= send
-                                        await_sectors(
-                                            awaited, quotient(entry, capacity, by_capacity), capacity, sm, entry
-                                        )
+                                        await_sectors(awaited, bank, capacity, sm, entry)
                                 elif kind == LOCAL_STORE:
-                                    entry = find(lines, heads, first_line, sm, line)
+                                    bank = bank_of(line, p.mask0, p.mask1)
+                                    entry = find(lines, signs, first_line, sm, bank, capacity, line)
                                     if entry < 0:
                                         entry = allocate(
-                                            lines, heads, marks, awaited, banks, capacity, first_line, sm,
-                                            bank_of(line, p.mask0, p.mask1) % SETS, line, s.requests,
+                                            lines, signs, marks, awaited, banks, capacity, first_line, sm,
+                                            bank, line, s.requests,
                                         )  # fmt: skip
                                     if entry >= 0:
                                         lines[first_line + entry].valid |= (word >> 4) & (
