@@ -95,7 +95,7 @@ def insert(ways, entries, signs, group, first, slice_record, slice_, commands, t
     if way >= 0:
         group.victim = -1
         if ((group.dirty | group.busy | group.referenced) >> way) & 1:
-            way = -1
+            way = np.int64(-1)
     if way < 0:
         hand = np.int64(group.hand)
         way = next_way(group, ways)

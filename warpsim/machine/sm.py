@@ -254,8 +254,8 @@ def advance(m, end):
                             e.valid |= msg.mask
                             e.pending &= 15 ^ msg.mask
                             if e.pending == 0:
-                                entry = np.int64(msg.entry)
-                                settle(awaited, quotient(entry, capacity, by_capacity), capacity, sm, entry)
+                                there = np.int64(msg.entry)
+                                settle(awaited, quotient(there, capacity, by_capacity), capacity, sm, there)
                             chain = np.int64(e.waiter)
                             if chain >= 0:
                                 e.waiter = -1
