@@ -606,6 +606,12 @@ def test_faults_are_caught(name: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_an_endless_wait_names_a_thread_that_waits() -> None:
+    source = kernel("if (i == 5) while (atomicAdd(out, 0) == 0) {}")
+    with pytest.raises(KernelError, match=r"has not finished, at .*, thread \(5, 0, 0\) of CTA \(0, 0, 0\)"):
+        execute(source, 1, 8, [np.zeros(8, np.int32), np.zeros(8, np.int32), 8], budget=10000)
+
+
 def test_dynamic_shared_memory_over_48_kb_needs_opt_in() -> None:
     source = kernel("extern __shared__ int s[]; s[threadIdx.x] = i; out[i] = s[threadIdx.x];")
     args: list[NDArray[Any] | int] = [np.zeros(32, np.int32), np.zeros(32, np.int32), 32]

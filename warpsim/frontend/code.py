@@ -82,7 +82,7 @@ class _Coder(Control):
         budget = self.place(dv.BUDGET_WORD)
         left = b.sub(b.load(budget, align=8, typ=I64), I64(count))
         b.store(left, budget, align=8)
-        self.check(b.icmp_signed("<", left, I64(0)), ctx.BUDGET, self.program.instructions[first], I32(0))
+        self.check(b.icmp_signed("<", left, I64(0)), ctx.BUDGET, self.program.instructions[first], active)
         e.reset(b.bitcast(active, MASK))
         for k in range(first, first + count):
             i = self.program.instructions[k]
