@@ -258,9 +258,6 @@ def test_what_only_the_driver_has_is_refused_where_it_is_called(gpu: str) -> Non
         execute(source, 1, 32, [out, given + 32, 32], gpu)
     with pytest.raises(KernelError, match=r"stops itself with a trap at kernel.cu:1 .*thread \(4, 0, 0\)"):
         execute(kernel("if (in[i] == 4) __trap(); out[i] = 1;"), 1, 32, [out, given, 32], gpu)
-    virtual = "typedef int (*F)(int); __device__ int f(int x) { return x + 1; } __device__ F table[2] = {f, f};\n"
-    with pytest.raises(UnsupportedError, match="function pointer"):
-        execute(virtual + kernel("out[i] = table[in[i] & 1](in[i]);"), 1, 32, [out, given, 32], gpu)
 
 
 WMMA = r"""
@@ -313,6 +310,27 @@ def test_a_branch_on_a_tensor_core_product_is_refused() -> None:
     buffers = [np.ones(1024, np.float16) for _ in range(3)]
     with pytest.raises(KernelError, match=r"it comes from HMMA at kernel.cu:\d+ .*, whose result is not modelled"):
         execute(source, 1, 128, [*buffers, 32])
+
+
+@ARCHS
+def test_function_pointers_and_virtual_functions(gpu: str) -> None:
+    source = (
+        "typedef int (*F)(int); __device__ int more(int x) { return x + 1; }"
+        "__device__ int twice(int x) { return 2 * x; } __device__ F table[2] = {more, twice};"
+        "struct Add { int v; __device__ Add(int v) : v(v) {}"
+        "__device__ virtual int f(int x) const { return x + v; } };"
+        "struct Times : Add { __device__ Times(int v) : Add(v) {}"
+        "__device__ int f(int x) const override { return x * v; } };"
+    )
+    source += kernel(
+        "Add a(3); Times t(5); const Add* p = in[i] % 3 ? &a : &t;"
+        "out[i] = table[in[i] & 1](in[i]) + 1000 * p->f(in[i]);"
+    )
+    given = np.random.default_rng(9).integers(0, 50, 64).astype(np.int32)
+    out = np.zeros(64, np.int32)
+    execute(source, 1, 64, [out, given, 64], gpu)
+    wanted = np.where(given & 1, 2 * given, given + 1) + 1000 * np.where(given % 3, given + 3, given * 5)
+    np.testing.assert_array_equal(out, wanted)
 
 
 @ARCHS

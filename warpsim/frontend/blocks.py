@@ -155,8 +155,9 @@ def _reachable(program: Program) -> tuple[set[int], set[int]]:
                 target = target_of(i, program)
                 leaders.add(target)
                 todo.append(target)
-            elif i.opcode in ("BRX", "JMX"):
-                for target in program.branch_targets.get(k, ()):
+            elif i.opcode in ("BRX", "JMX", "CALL"):
+                through_pointer = program.functions.values() if i.opcode == "CALL" else ()
+                for target in (*program.branch_targets.get(k, ()), *through_pointer):
                     leaders.add(target)
                     todo.append(target)
             if ends:

@@ -84,11 +84,8 @@ class Control(Frame):
             self._bra(i)
             return
         register = next((o for o in i.operands if o.kind == "reg" and o.index is not None), None)
-        if "ABS" not in i.modifiers or register is None or not self.program.externals:
-            raise UnsupportedError(
-                f"call through a function pointer or of a virtual function not supported: {i.text} "
-                f"(instruction {i.index}, source line {i.line})"
-            )
+        if register is None:
+            raise UnsupportedError(f"call of unknown code: {i.text} (instruction {i.index}, source line {i.line})")
         assert register.index is not None
         b, e = self.b, self.e
         taken = self.condition(i)
@@ -97,6 +94,9 @@ class Control(Frame):
             self.check_known(b.and_(b.bitcast(taken, MASK), target.unknown), i, ctx.UNKNOWN_BRANCH)
         b.store(target.bits, self.addresses, align=64)
         e.flush()
+        if "REL" in i.modifiers:  # a function pointer counts from the kernel's first byte
+            self._go(i, taken, dv.JUMP, i.index)
+            return
         result = self.blocks.layout.regs_unknown // 4 + RESULT_REGISTER
         self._go(i, taken, dv.DRIVER, result << 32 | i.index)
 
