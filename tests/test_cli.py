@@ -285,3 +285,15 @@ def test_a_missing_gpu_is_status_3() -> None:
         assert done.returncode == 3
         assert "warpsim[gpu]" in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+def test_diff_says_which_result_was_measured(run: Run, tmp_path: Path) -> None:
+    make().save(tmp_path / "a.json")
+    make(source="measured").save(tmp_path / "b.json")
+    status, out, _ = run("diff", str(tmp_path / "a.json"), str(tmp_path / "b.json"), "--all")
+    assert status == 0
+    assert "A: made, simulated" in out
+    assert "B: made, measured" in out
+    status, _, err = run("plot", "parity", str(tmp_path / "b.json"), "-o", str(tmp_path / "p.svg"))
+    assert (status, err.count("\n")) == (2, 1)
+    assert "b.json: measured; parity takes simulated results" in err

@@ -77,6 +77,8 @@ def _measured(target: str, result: Result) -> Result:
     from warpsim.recordings import find
     from warpsim.scenario import load
 
+    if result.source == "measured":
+        raise InputError(f"{target}: measured; parity takes simulated results, or scenarios, and finds the recording")
     scenario = load(result.scenario if target.lower().endswith(".json") else target)
     measured = find(scenario.bind(result.params), result.gpu, default=scenario.params)
     if measured is None:

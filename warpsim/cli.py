@@ -255,7 +255,8 @@ def diff(
         return
     from warpsim.text import make_table, number
 
-    table = make_table("", f"A: {left.scenario}", f"B: {right.scenario}", "B/A")
+    sources = [f", {run.source}" if left.source != right.source else "" for run in (left, right)]
+    table = make_table("", f"A: {left.scenario}{sources[0]}", f"B: {right.scenario}{sources[1]}", "B/A")
     for name, x, y, quotient in rows:
         table.add_row(name, _cell(name, x), _cell(name, y), "" if quotient is None else number(quotient, 4))
     print_parts([*reasons(left, right), "", table if rows else "no difference"], output)
