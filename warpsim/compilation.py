@@ -63,19 +63,32 @@ def _cached(module: str) -> Iterator[None]:
         config.CACHE_DIR = before
 
 
-def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """`numba.njit(cache=True)`, as a decorator with or without options."""
+def njit(function: Callable[..., Any] | None = None, *, signature: Any = None, **options: Any) -> Any:
+    """`numba.njit(cache=True)`, as a decorator with or without options; compiled at once where it has a signature."""
     if function is None:
-        return lambda f: njit(f, **options)
+        return lambda f: njit(f, signature=signature, **options)
     with _cached(function.__module__):
-        return numba.njit(**{"cache": True, **options})(function)
+        return numba.njit(signature, **{"cache": True, **options})(function)
 
 
-def cfunc(signature: Any) -> Callable[[Callable[..., Any]], Any]:
-    """`numba.cfunc(signature, cache=True)`."""
+class _Function:
+    """A C function that is compiled when its address is first asked for."""
 
-    def decorate(function: Callable[..., Any]) -> Any:
-        with _cached(function.__module__):
-            return numba.cfunc(signature, cache=True)(function)
+    def __init__(self, signature: Any, function: Callable[..., Any]) -> None:
+        self._signature, self._function = signature, function
 
-    return decorate
+    @functools.cached_property
+    def _compiled(self) -> Any:
+        with _cached(self._function.__module__):
+            return numba.cfunc(self._signature, cache=True)(self._function)
+
+    @property
+    def address(self) -> int:
+        """Where its code lies."""
+        address: int = self._compiled.address
+        return address
+
+
+def cfunc(signature: Any) -> Callable[[Callable[..., Any]], _Function]:
+    """`numba.cfunc(signature, cache=True)`, compiled when it is needed."""
+    return functools.partial(_Function, signature)

@@ -29,26 +29,45 @@ from warpsim.scenario import load
 __all__ = ["Spent", "command", "executor_rate", "first_run", "machine_rate", "textbook_rate"]
 
 
+_CHILD = """
+import os, re, sys
+from warpsim.cli import main
+status = main(sys.argv[1:])
+with open("/proc/self/status") as file:
+    peak = re.search(r"VmHWM:\\s*(\\d+) kB", file.read())[1]
+sys.stdout.flush()
+os.write(int(os.environ["PEAK_TO"]), peak.encode())
+sys.exit(status)
+"""
+
+
 @dataclass(frozen=True)
 class Spent:
     """What a process took, children included."""
 
     cpu: float  # seconds, user and system
     wall: float
-    mib: float  # peak resident set, of the largest process
+    mib: float  # peak resident set of the process itself
 
 
 def command(arguments: Sequence[str], **environment: str) -> Spent:
     """Run `warpsim ARGUMENTS`; its output is thrown away."""
+    # The kernel's own figure for a child begins with its parent's memory, so the child reads its peak itself.
+    read, write = os.pipe()
     start = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-m", "warpsim", *arguments], stdout=subprocess.DEVNULL, env={**os.environ, **environment}
-    )
+        [sys.executable, "-c", _CHILD, *arguments], stdout=subprocess.DEVNULL, pass_fds=[write],
+        env={**os.environ, **environment, "PEAK_TO": str(write)},
+    )  # fmt: skip
+    os.close(write)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
+    wall = time.perf_counter() - start
+    with os.fdopen(read) as pipe:
+        peak = pipe.read()
     if process.returncode:
         raise SystemExit(f"warpsim {' '.join(arguments)}: exit status {process.returncode}")
-    return Spent(usage.ru_utime + usage.ru_stime, time.perf_counter() - start, usage.ru_maxrss / 1024)
+    return Spent(usage.ru_utime + usage.ru_stime, wall, int(peak or 0) / 1000)
 
 
 def first_run(arguments: Sequence[str]) -> Spent:

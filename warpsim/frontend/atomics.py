@@ -4,13 +4,18 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import carray, types
 
-from warpsim.compilation import njit
+from warpsim.coalescing import LINES, OUT, SCRATCH, compiled
+from warpsim.compilation import cfunc, njit
 
 from warpsim.frontend.context import (  # isort: skip
     ATOM_ADD, ATOM_AND, ATOM_CAS, ATOM_CAST, ATOM_DEC, ATOM_EXCH, ATOM_INC, ATOM_MAX, ATOM_MIN, ATOM_OR, ATOM_POPC_INC,
-    ATOM_XOR, O_ATOMIC, O_TYPE, T_BF16X2, T_F16X2, T_F32, T_F64, T_S32, T_S64, f32, f64, u32, u64,
+    ATOM_XOR, C_BANK_MASKS, C_LINES, C_OPS, C_OUT, C_RULES, O_ATOMIC, O_SIZE, O_TYPE, O_WIDTH, T_BF16X2, T_F16X2, T_F32,
+    T_F64, T_S32, T_S64, f32, f64, i64, pointer, u32, u64,
 )  # fmt: skip
+
+_atomic_request = compiled().atomic_request
 
 
 @njit
@@ -176,7 +181,7 @@ def _atomic_packed(action, kind, where, x):
 
 
 @njit
-def atomic_lane(op, where, data, lane, k):
+def _lane(op, where, data, lane, k):
     """Apply one lane's atomic; the old value replaces rows 0.. of `data`. k: 32-bit registers an operand has."""
     action, kind = op[O_ATOMIC], op[O_TYPE]
     if k == 2:
@@ -189,3 +194,23 @@ def atomic_lane(op, where, data, lane, k):
         data[lane] = _atomic_packed(action, kind, where, data[lane])
     else:
         data[lane] = _atomic_32(action, kind, where, data[lane], data[128 + lane])
+
+
+@cfunc(types.int64(*[types.int64] * 5))
+def atomic(context, number, where, data, lane):
+    """Apply one lane's atomic of access `number`; the old value replaces rows 0.. of the registers at `data`."""
+    op = i64(i64(context)[C_OPS] + number * O_SIZE * 8)
+    _lane(op, where, carray(pointer(data), 256, np.uint32), lane, max(op[O_WIDTH] // 4, 1))
+    return 0
+
+
+@cfunc(types.int64(*[types.int64] * 5))
+def atomic_rule(context, number, addresses, active, turns):
+    """Coalesce an atomic or reduction; returns its lines, the rest is in the table at C_OUT."""
+    c = i64(context)
+    width = i64(c[C_OPS] + number * O_SIZE * 8)[O_WIDTH]
+    lines = carray(pointer(c[C_LINES]), LINES, np.uint64)
+    masks = carray(pointer(c[C_BANK_MASKS]), 2, np.int64)
+    out = carray(pointer(c[C_OUT]), OUT, np.int64)
+    scratch = carray(pointer(c[C_RULES]), SCRATCH, np.int64)
+    return _atomic_request(carray(pointer(addresses), 64, np.int64), active, width, masks, lines, out, scratch, turns)

@@ -21,8 +21,9 @@ from warpsim.compilation import njit
     C_WORD_TAIL, C_TRACE, C_EXECUTED, C_LANES, C_OPS, C_STATS, C_BUFFERS, C_BUFFER_COUNT, C_ORIGIN, C_SHARED_DATA,
     C_SHARED_STRIDE, C_SHARED_SIZE, C_SHARED_OFFSET, C_WRITTEN, C_READ, C_SHARED_UNKNOWN, C_WORD_STRIDE, C_LOCAL_DATA,
     C_LOCAL_BYTES, C_LOCAL_UNKNOWN, C_EPOCH, C_WARPS, C_BANK_MASKS, C_LINES, C_OUT, C_ERROR, C_LEADERS,
-    C_SHARED_WINDOW, C_LOCAL_WINDOW, C_RACES, C_FP_LANES, C_RULES, C_WORST, C_IDEAL, C_SIZE,
-) = range(54)  # fmt: skip
+    C_SHARED_WINDOW, C_LOCAL_WINDOW, C_RACES, C_FP_LANES, C_RULES, C_WORST, C_IDEAL, C_ATOMIC_RULE, C_ATOMIC,
+    C_SIZE,
+) = range(56)  # fmt: skip
 
 # Per-access static description, columns of the table at C_OPS.
 (
@@ -81,6 +82,20 @@ def pointer(typingctx, source):
         return builder.inttoptr(arguments[0], cgutils.voidptr_t)
 
     return signature, codegen
+
+
+@intrinsic
+def call(typingctx, function, context, a, b, c, d):
+    """Call a C function of five 64-bit integers by its address: compiled apart, it is compiled when needed."""
+    word = types.int64
+
+    def codegen(_context, builder, _signature, values):
+        from llvmlite import ir
+
+        kind = ir.FunctionType(ir.IntType(64), [ir.IntType(64)] * 5)
+        return builder.call(builder.inttoptr(values[0], kind.as_pointer()), values[1:])
+
+    return word(word, word, word, word, word, word), codegen
 
 
 _SHAPE = 1 << 45
@@ -144,7 +159,7 @@ def popcount(x):
     return np.int64(((x * np.uint32(0x01010101)) & np.uint32(0xFFFFFFFF)) >> np.uint32(24))  # numba widens to 64 bits
 
 
-@njit
+@njit(signature=types.int64(*[types.int64] * 7))  # once, whatever literals it is called with
 def fail(context, kind, index, lane, address, row, extra):
     """Write the error record, the first of a run only, and return 1."""
     c = i64(context)
@@ -174,7 +189,7 @@ def first_lane(mask):
     return 0
 
 
-@njit
+@njit(signature=types.void(types.int64[::1], *[types.int64] * 7))
 def record(c, row, operation, n_lines, tag_wavefronts, data_wavefronts, lanes, sectors):
     """Append a header and `n_lines` line words from the scratch at C_LINES to the row's ring."""
     if c[C_TRACE] == 0:

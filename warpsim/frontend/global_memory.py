@@ -8,20 +8,18 @@ from numba import carray
 
 from warpsim.coalescing import ATOMIC, CAS, LINES, LOAD, OUT, RED, SCRATCH, STORE, compiled
 from warpsim.compilation import njit
-from warpsim.frontend.atomics import atomic_lane
 
 from warpsim.frontend.context import (  # isort: skip
     ASYNC, ATOM_CAS, ATOM_CAST, ATOMICS, B_BASE, B_DATA, B_DIRTY, B_END, B_HIGH, B_LOW, B_READ_BITS, B_SHADOW, B_SIZE,
-    B_WRITE_BITS, C_BANK_MASKS, C_BUFFER_COUNT, C_BUFFERS, C_IDEAL, C_LINES, C_OPS, C_ORIGIN, C_OUT, C_RULES, C_STATS,
+    B_WRITE_BITS, C_ATOMIC, C_ATOMIC_RULE, C_BANK_MASKS,
+    C_BUFFER_COUNT, C_BUFFERS, C_IDEAL, C_LINES, C_OPS, C_ORIGIN, C_OUT, C_RULES, C_STATS,
     I_BASE, I_BUFFERS, I_KEYS, I_LANES, I_LIMIT, I_MASK, I_NEXT, I_PLACES, I_ROW, LOADS, MISALIGNED, O_ACTION, O_ATOMIC,
     O_BUFFER, O_IDEAL, O_INDEX, O_OPERATION, O_SIGNED, O_SIZE, O_WIDTH, OUT_OF_BOUNDS, REDUCTIONS, S_DATA_WAVEFRONTS,
     S_IDEAL_SECTORS, S_L2_REQUESTS, S_REQUESTS, S_SECTORS, S_SIZE, S_TAG_WAVEFRONTS, S_TAGS, S_THREADS, S_WORST, STORES,
-    fail, i64, keep_worst, load_lane, on, pointer, popcount, record, store_lane, u8, u32, u64,
+    call, fail, i64, keep_worst, load_lane, on, pointer, popcount, record, store_lane, u8, u32, u64,
 )  # fmt: skip
 
-_rules = compiled()
-global_request = _rules.global_request
-atomic_request = _rules.atomic_request
+global_request = compiled().global_request
 
 
 @njit
@@ -101,7 +99,7 @@ def _mark(bits, base, a, active, width, contiguous):
 
 
 @njit
-def _global_data(c, op, number, b, a, active, data, unknown):
+def _global_data(context, c, op, number, b, a, active, data, unknown):
     """Move the data of lanes `active`, all in buffer b.
 
     unknown: masks, one a register, of the lanes whose operands (in) or results (out) are unknown.
@@ -163,7 +161,7 @@ def _global_data(c, op, number, b, a, active, data, unknown):
                     unknown[k] |= np.uint32(1) << np.uint32(lane)
                 i64(c[C_ORIGIN])[number] = b
             else:
-                atomic_lane(op, content + a[lane] - base, data, lane, registers)
+                call(c[C_ATOMIC], context, number, content + a[lane] - base, data.ctypes.data, lane)
 
 
 @njit
@@ -216,7 +214,7 @@ def access_global(context, row, number, a, active, data, unknown):
         turns = RED if action == REDUCTIONS else ATOMIC
         if action == ATOMICS and (op[O_ATOMIC] == ATOM_CAS or op[O_ATOMIC] == ATOM_CAST):
             turns = CAS
-        n_lines = atomic_request(a, np.int64(active), width, masks, lines, out, scratch, turns)
+        n_lines = call(c[C_ATOMIC_RULE], context, number, a.ctypes.data, np.int64(active), turns)
         l2_requests = out[4]
     else:
         n_lines = global_request(a, np.int64(active), width, rule, masks, lines, out, scratch)
@@ -249,18 +247,18 @@ def access_global(context, row, number, a, active, data, unknown):
             _mark(u32(buffers[b * B_SIZE + B_READ_BITS]), base, a, active, width, contiguous)
         if action != LOADS and action != ASYNC:
             _mark(u32(buffers[b * B_SIZE + B_WRITE_BITS]), base, a, active, width, contiguous)
-        _global_data(c, op, number, b, a, active, data, unknown)
+        _global_data(context, c, op, number, b, a, active, data, unknown)
     else:
         for lane in range(32):
             if on(active, lane):
-                one = np.uint32(1) << np.uint32(lane)
+                one = np.uint32(np.uint32(1) << np.uint32(lane))
                 b = _find(c, a[lane], width)
                 base = buffers[b * B_SIZE + B_BASE]
                 buffers[b * B_SIZE + B_LOW] = min(buffers[b * B_SIZE + B_LOW], a[lane])
                 buffers[b * B_SIZE + B_HIGH] = max(buffers[b * B_SIZE + B_HIGH], a[lane] + width)
                 if action != STORES and action != REDUCTIONS:
-                    _mark(u32(buffers[b * B_SIZE + B_READ_BITS]), base, a, one, width, False)
+                    _mark(u32(buffers[b * B_SIZE + B_READ_BITS]), base, a, one, width, single)
                 if action != LOADS and action != ASYNC:
-                    _mark(u32(buffers[b * B_SIZE + B_WRITE_BITS]), base, a, one, width, False)
-                _global_data(c, op, number, b, a, one, data, unknown)
+                    _mark(u32(buffers[b * B_SIZE + B_WRITE_BITS]), base, a, one, width, single)
+                _global_data(context, c, op, number, b, a, one, data, unknown)
     return 0

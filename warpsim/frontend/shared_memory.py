@@ -10,15 +10,15 @@ from warpsim.coalescing import (  # isort: skip
     LDMATRIX_X1, LDMATRIX_X2, LDMATRIX_X4, LOAD, OUT, SCRATCH, SHARED_ATOMIC, SHARED_CAS, STORE, compiled,
 )  # fmt: skip
 from warpsim.compilation import njit
-from warpsim.frontend.atomics import atomic_lane
 
 from warpsim.frontend.context import (  # isort: skip
-    ASYNC, ATOM_CAS, ATOM_CAST, ATOM_POPC_INC, ATOMICS, C_EPOCH, C_OPS, C_OUT, C_RACES, C_READ, C_RULES, C_SHARED_DATA,
-    C_SHARED_OFFSET, C_SHARED_SIZE, C_SHARED_STRIDE, C_SHARED_UNKNOWN, C_STATS, C_WARPS, C_WORD_STRIDE, C_WRITTEN,
-    LOADS, M_ACTIVE, M_BASE, M_GROUPS, M_KIND, M_OFFSETS, M_WAVEFRONTS, MATRIX, MISALIGNED, O_ACTION, O_ATOMIC, O_IDEAL,
-    O_INDEX, O_MATRIX, O_MEMO, O_OPERATION, O_REGISTERS, O_SIGNED, O_SIZE, O_WIDTH, OK, REDUCTIONS, S_CONFLICTS,
-    S_DATA_WAVEFRONTS, S_IDEAL_WAVEFRONTS, S_REQUESTS, S_SIZE, S_THREADS, S_WORST, SHARED_BOUNDS, SHARED_RACE,
-    SHARED_UNWRITTEN, STORES, fail, i64, keep_worst, load_lane, on, pointer, popcount, record, store_lane, u8, u16, u32,
+    ASYNC, ATOM_CAS, ATOM_CAST, ATOM_POPC_INC, ATOMICS, C_ATOMIC, C_EPOCH, C_OPS, C_OUT, C_RACES, C_READ, C_RULES,
+    C_SHARED_DATA, C_SHARED_OFFSET, C_SHARED_SIZE, C_SHARED_STRIDE, C_SHARED_UNKNOWN, C_STATS, C_WARPS, C_WORD_STRIDE,
+    C_WRITTEN, LOADS, M_ACTIVE, M_BASE, M_GROUPS, M_KIND, M_OFFSETS, M_WAVEFRONTS, MATRIX, MISALIGNED, O_ACTION,
+    O_ATOMIC, O_IDEAL, O_INDEX, O_MATRIX, O_MEMO, O_OPERATION, O_REGISTERS, O_SIGNED, O_SIZE, O_WIDTH, OK, REDUCTIONS,
+    S_CONFLICTS, S_DATA_WAVEFRONTS, S_IDEAL_WAVEFRONTS, S_REQUESTS, S_SIZE, S_THREADS, S_WORST, SHARED_BOUNDS,
+    SHARED_RACE, SHARED_UNWRITTEN, STORES, call, fail, i64, keep_worst, load_lane, on, pointer, popcount, record,
+    store_lane, u8, u16, u32,
 )  # fmt: skip
 
 _rules = compiled()
@@ -278,7 +278,7 @@ def access_shared(context, row, number, a, active, data, unknown):
                     hidden[(offset >> 2) + k] = 1
                     unknown[k] |= np.uint32(1) << np.uint32(lane)
             else:
-                atomic_lane(op, shared + offset, data, lane, registers)
+                call(c[C_ATOMIC], context, number, shared + offset, data.ctypes.data, lane)
     if action == MATRIX:
         _matrix(c, op, slot, a, data, unknown)
     return 0

@@ -27,6 +27,7 @@ from warpsim.errors import KernelError
 from warpsim.frontend import blocks
 from warpsim.frontend import context as ctx
 from warpsim.frontend import divergence as dv
+from warpsim.frontend.atomics import atomic, atomic_rule
 from warpsim.frontend.code import build
 from warpsim.frontend.faults import explain
 from warpsim.frontend.lanes import SPECIAL
@@ -317,8 +318,7 @@ class Executor:
         self._array(LINES + 8, ctx.C_LINES)
         self._array(2 * OUT, ctx.C_OUT)
         self._array(SCRATCH, ctx.C_RULES)
-        for k, function in enumerate(ACCESSES):
-            c[ctx.C_ACCESS + k] = function.address
+        self._place_functions()
         c[ctx.C_DIVERGE] = dv.diverge.address
         c[ctx.C_WARPS] = self.warps_per_cta
         c[ctx.C_SHARED_OFFSET] = program.reserved_shared
@@ -351,6 +351,19 @@ class Executor:
         array = np.zeros(shape, np.int64)
         self._point(index, array)
         return array
+
+    def _place_functions(self) -> None:
+        """Addresses of the functions that this kernel's accesses need; the others are not compiled."""
+        c, accesses = self.context, self.accesses[: len(self.code.accesses)]
+        actions, spaces = accesses[:, ctx.O_ACTION], set(accesses[:, ctx.O_SPACE].tolist())
+        if ctx.GENERIC in spaces:
+            spaces |= {ctx.GLOBAL, ctx.SHARED, ctx.LOCAL}
+        if (actions == ctx.ASYNC).any():
+            spaces |= {ctx.COPY, ctx.GLOBAL, ctx.SHARED}
+        for space in spaces:
+            c[ctx.C_ACCESS + space] = ACCESSES[space].address
+        if np.isin(actions, (ctx.ATOMICS, ctx.REDUCTIONS)).any():
+            c[ctx.C_ATOMIC], c[ctx.C_ATOMIC_RULE] = atomic.address, atomic_rule.address
 
     def _check_launch(self) -> None:
         launch, program, gpu = self.launch, self.program, self.gpu

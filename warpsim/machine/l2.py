@@ -24,7 +24,7 @@ WAITED = 1 << 17  # flag of an entry's state
 ONE, ALL = np.int64(1), np.int64(-1)
 
 # What comes next for a message.
-NOTHING, LATER, FINISHED, ANSWERED = 0, 1, 2, 3
+NOTHING, LATER, FINISHED, ANSWERED = np.int64(0), np.int64(1), np.int64(2), np.int64(3)
 
 # Commands to DRAM.
 READ_LINE, WRITE_LINE, FILL_LINE = 0, 1, 2
@@ -242,7 +242,7 @@ def filled(p, sms, messages, responses, counts, buckets, entries, sets, slices, 
     stack[0] = i
     while depth > 0:
         depth -= 1
-        j = stack[depth]
+        j = np.int64(stack[depth])
         msg = messages[j]
         if msg.home >= 0:
             entry = np.int64(msg.home)

@@ -259,7 +259,7 @@ def advance(m, end):
                             chain = np.int64(e.waiter)
                             if chain >= 0:
                                 e.waiter = -1
-                        row = msg.row
+                        row = np.int64(msg.row)
                         generation = msg.generation
                         barrier = msg.barrier
                         request = np.int64(msg.request)
@@ -301,7 +301,7 @@ def advance(m, end):
                                     a.next = e.waiter
                                     e.waiter = chain
                                 else:
-                                    row = a.row
+                                    row = np.int64(a.row)
                                     generation = a.generation
                                     barrier = a.barrier
                                     request = np.int64(a.request)
