@@ -34,8 +34,8 @@ ACCESSES = {
 }
 """Kinds of access as findings name them: their space and opcodes."""
 
-QUICK, BUDGET = 600_000, 2_500_000
-"""Warp requests that may run again: about a second's worth, and a few seconds'."""
+QUICK, BUDGET = 2_000_000, 12_000_000
+"""Work that may be done again (`_work`): less than a second's worth, and a few seconds'."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,18 @@ def _requests(result: Result) -> int:
     return int(sum(metrics.get(name, 0) for name in names))
 
 
+def _work(result: Result, *, ideal: bool) -> float:
+    """About what another run costs: warp instructions and lines asked of L2, in lines; ideal accesses ask for fewer.
+
+    Not measured, so that a result does not depend on the computer.
+    """
+    metrics = result.metrics
+    lines = metrics.get("lts__t_requests_srcunit_tex.sum", 0)
+    if ideal:
+        lines = min(lines, 4 * _requests(result))
+    return max(metrics.get("smsp__inst_executed.sum", 0) / 5 + lines, 20_000)
+
+
 def _exact_fetch(gpu: Gpu) -> Gpu:
     return dataclasses.replace(gpu, l2=dataclasses.replace(gpu.l2, fetch_bytes=gpu.l1.sector_bytes))
 
@@ -173,16 +185,16 @@ def with_gains(
     exact: bool | None = None,
     budget: float | None = BUDGET,
 ) -> Result:
-    """The result with the gain of its findings simulated, warnings first, until `budget` requests have run again.
+    """The result with the gain of its findings simulated, warnings first, until work of `budget` has been done again.
 
     Findings that the budget does not reach keep their estimate; None sets no limit.
     """
-    cost = max(_requests(result), 20_000)
     left = float("inf") if budget is None else budget
     found: list[dict[str, Any]] = []
     done: dict[Any, dict[str, Any]] = {}
     for one in result.findings:
         key = _change(result, one)
+        cost = _work(result, ideal=one["rule"] not in _BY_RULE)
         if key is not None and key not in done and left >= cost:
             left -= cost
             done[key] = _run(scenario, result, one, gpu, exact).gain()
