@@ -60,6 +60,8 @@ class Element:
             if values.dtype.kind == "f":
                 # high + 1 is a power of two, exact in any float; high itself may not be
                 wrong = ~((values >= low) & (values < float(high + 1)) & (values == np.floor(values)))
+            elif values.size and low <= values.min() and values.max() <= high:
+                return values.astype(self.storage)
             else:
                 wrong = (values < low) | (values > high)
             converted = np.where(wrong, 0, values).astype(self.storage)

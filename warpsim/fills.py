@@ -5,7 +5,7 @@ A fill gives one number for each element; of a vector type (`float4`) one for ea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from warpsim.expressions import evaluate_array
 
 __all__ = ["Fill", "check_size", "load_array"]
 
-_CHUNK = 1 << 20  # elements of an expression computed at a time
+_CHUNK = 1 << 18  # elements computed at a time
 
 
 @dataclass(frozen=True)
@@ -42,17 +42,17 @@ class Fill:
             case "zeros":
                 return np.zeros(size, kind.storage)
             case "randint":
-                return kind.convert(np.random.default_rng(self.seed).integers(0, self.high, size))
+                rng = np.random.default_rng(self.seed)
+                return _in_pieces(kind, size, lambda low, high: rng.integers(0, self.high, high - low))
             case "permutation":
                 return kind.convert(np.random.default_rng(self.seed).permutation(size))
             case "values":
                 return kind.convert(np.asarray(self.values))
             case "expr":
-                out = np.empty(size, kind.storage)
-                for low in range(0, size, _CHUNK):
-                    index = np.arange(low, min(low + _CHUNK, size))
-                    out[low : low + _CHUNK] = kind.convert(evaluate_array(self.expression, {"i": index}, self.names))
-                return out
+                return _in_pieces(
+                    kind, size,
+                    lambda low, high: evaluate_array(self.expression, {"i": np.arange(low, high)}, self.names),
+                )  # fmt: skip
             case "file":
                 return self._read(kind, count)
             case _:
@@ -68,6 +68,15 @@ class Fill:
             return np.array(contents).ravel()
         check_size(contents.size, kind, count, str(self.path))
         return np.array(kind.convert(contents.ravel()))
+
+
+def _in_pieces(kind: Element, size: int, values: Callable[[int, int], NDArray[Any]]) -> NDArray[Any]:
+    """What `values` gives for one stretch after another, converted: no second array of this size."""
+    out = np.empty(size, kind.storage)
+    for low in range(0, size, _CHUNK):
+        high = min(low + _CHUNK, size)
+        out[low:high] = kind.convert(values(low, high))
+    return out
 
 
 def load_array(path: Path) -> NDArray[Any]:
