@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim import coalescing, patterns, reference
-from warpsim.grammar import Evaluation, SmallKernel, evaluate
+from warpsim.grammar import Evaluation, Reduce, SmallKernel, evaluate, statements
 from warpsim.patterntable import Pattern
 
 if TYPE_CHECKING:
@@ -490,10 +490,16 @@ def larger_l2_keeps_hits(timed: Timed) -> None:
 
 
 def warm_caches_cost_nothing(timed: Timed) -> None:
-    """The same launch once more, with its data in L2, reads no more from DRAM and takes at most 2 % longer."""
+    """The same launch once more, with its data in L2, reads no more from DRAM and takes at most 2 % longer.
+
+    With reductions only the former: one to the line of the last takes a slice longer than one to another line, and
+    which comes last depends on when they arrive.
+    """
     before, after = timed.result.metrics, timed.again(caches="warm").metrics
     reads = "dram__sectors_read.sum"
     _within(0, int(after[reads]), int(before[reads]), "DRAM sectors", "data in L2 already")
+    if any(isinstance(statement, Reduce) for statement in statements(timed.kernel.body)):
+        return
     cycles = "sm__cycles_elapsed.max"
     _within(0, int(after[cycles]), int(1.02 * before[cycles]), "cycles", "data in L2 already")
 
