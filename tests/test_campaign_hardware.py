@@ -15,7 +15,7 @@ import pytest
 
 from warpsim import batch, campaign, laws, reference
 from warpsim.campaign import hardware
-from warpsim.campaign.chunks import scratch_cache
+from warpsim.campaign.chunks import record, scratch_cache
 from warpsim.campaign.hardware import COUNTED, PatternBench, predicted, run_on_gpu
 from warpsim.comparison import TIME
 from warpsim.corpus import Corpus
@@ -259,3 +259,16 @@ def test_kernels_that_a_gpu_counts_otherwise_do_not(fake: FakeGpu) -> None:
     assert set(dict(first)["gpu:counters"].expected) == {sectors, conflicts}
     assert set(dict(second)["gpu:counters"].expected) == {sectors}
     assert dict(second)["gpu:counters"].at.keys() == {"out8"}
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize(("off", "closed"), [(-450, True), (-600, False)])
+def test_a_kept_time_closes_when_it_is_within_the_tolerance(tmp_path: Path, off: int, closed: bool) -> None:
+    kernel = KERNELS[0]
+    at = {b.name: b.address for b in batch.launch_of(kernel).buffers}
+    with scratch_cache(True):
+        now = hardware.predict_kernel(kernel, batch.programs([kernel], 90)[0], GPU, at, True)[TIME]
+    wrong = laws.Disagreement({TIME: round(now) + off}, {TIME: 0}, "time, ns")
+    wrong.at = at
+    name = record(Corpus(tmp_path), "gpu:time", kernel, wrong, "h200", None, shrunk=True)
+    assert campaign.replay(tmp_path).closed == ([name] if closed else [])

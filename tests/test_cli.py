@@ -211,7 +211,7 @@ def test_diff_says_what_changed(run: Run, simulated: list[dict[str, object]], tm
     assert simulated
 
 
-def test_sweep_runs_every_combination_in_order(run: Run, simulated: list[dict[str, object]]) -> None:
+def test_sweep_runs_every_combination_in_order(run: Run, simulated: list[dict[str, object]], tmp_path: Path) -> None:
     words = ["sweep", "copy", "--set", "a=1,3", "--set", "b=2..8:*2", "--jobs", "1"]
     status, out, _ = run(*words, "--format", "csv")
     assert status == 0
@@ -224,6 +224,13 @@ def test_sweep_runs_every_combination_in_order(run: Run, simulated: list[dict[st
     assert "dram__sectors_read.sum" in text
     assert len(json.loads(run(*words, "--format", "json")[1])) == 6
     assert len(simulated) == 18
+    chart = tmp_path / "sweep.svg"
+    assert run(*words, "--plot", str(chart))[0] == 0
+    drawn = chart.read_text(encoding="utf-8")
+    assert drawn.count("<circle") == 6
+    assert "gpu__time_duration.sum of" in drawn
+    assert ">b 2</text>" in drawn
+    assert run(*words, "--plot", "sweep.pdf")[2] == "error: sweep.pdf: charts are written as .svg or .png\n"
 
 
 def test_sweep_says_at_which_point_it_failed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -271,21 +271,25 @@ def diff(
 @gpu_option
 @exact_option
 @click.option("--metric", "wanted", metavar="METRIC", multiple=True, help="One more column of the table; repeatable.")
+@click.option("--plot", "chart", metavar="FILE", help="Draw time, or the first --metric, too: .svg, or .png.")
 @click.option("--jobs", type=click.IntRange(min=0), default=0, help="Processes; 0, the default, means one a core.")
 @click.option("--scheduler", metavar="ADDRESS", help="Work on this Dask cluster (tcp://host:8786).")
 @format_option("text", "csv", "json")
 @output_option
 def sweep(
     target: str, assignments: Sequence[str], gpu: str | None, exact: bool | None, wanted: Sequence[str], jobs: int,
-    scheduler: str | None, form: str, output: str | None,
+    scheduler: str | None, form: str, output: str | None, chart: str | None,
 ) -> None:  # fmt: skip
     """Run a scenario over a grid of parameter values, on all cores.
 
-    warpsim sweep stride --set stride=1..64:*2
+    warpsim sweep stride --set stride=1..64:*2 --plot stride.svg
     """
     from warpsim import metrics
     from warpsim import sweep as sweeping
+    from warpsim.svg import check_target
 
+    if chart is not None:
+        check_target(chart)
     columns = [metrics.find(name).name for name in wanted]
     axes = {}
     for text in assignments:
@@ -296,6 +300,8 @@ def sweep(
     points = sweeping.grid(axes)
     _scenario(target, {})
     results = list(sweeping.sweep(Point(target, gpu, exact), points, jobs, scheduler))
+    if chart is not None:
+        sweeping.as_plot(results, points, *columns[:1]).save(chart)
     if form == "json":
         write(json.dumps([r.to_dict() for r in results], indent=1) + "\n", output)
     elif form == "csv":

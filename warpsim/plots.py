@@ -157,7 +157,7 @@ def roofline(*results: Result) -> Drawing:
     x = Axis(low, max([2 * max(ridges.values()), *(2 * at for at, *_ in points)]), 110, 900, True)
     y = Axis(min([low * peak, *(rate / 2 for _, rate, *_ in points)]), 1.6 * max(ridges.values()) * peak, 290, 14, True)
     canvas = Canvas(_WIDTH, 336)
-    _frame(canvas, x, y, [(v, f"{v:g}") for v in x.ticks()], [(v, _rate(v)) for v in y.ticks()])
+    frame(canvas, x, y, [(v, f"{v:g}") for v in x.ticks()], [(v, _rate(v)) for v in y.ticks()])
     canvas.text((x.start + x.end) / 2, y.start + 36, "FLOP per byte", kind="soft")
     top = max(ridges.values())
     canvas.path(path_of([(x.start, y.at(low * peak)), (x.at(top), y.at(top * peak))]), "roof")
@@ -197,7 +197,7 @@ def _rate(flops: float) -> str:
     return f"{flops:.3g} FLOP/s"
 
 
-def _frame(
+def frame(
     canvas: Canvas, x: Axis, y: Axis, columns: Sequence[tuple[float, str]], rows: Sequence[tuple[float, str]]
 ) -> None:
     """Axes with grid lines and their labels."""
@@ -239,7 +239,7 @@ def timeline(result: Result) -> Drawing:
         text = byte_count if key.startswith("bytes") else bandwidth if key.endswith("second") else number
         y = Axis(0, 1.12 * max([*values, limit or 0, 1e-12]), 140 * row + 130, 140 * row + 26)
         columns = [(v, f"{v:g} us" if row == len(shown) - 1 else "") for v in x.ticks(6)]
-        _frame(canvas, x, y, columns, [(v, text(v) if v else "0") for v in y.ticks(2)])
+        frame(canvas, x, y, columns, [(v, text(v) if v else "0") for v in y.ticks(2)])
         points = [(x.at(t), y.at(v)) for t, v in zip(times, values, strict=True)]
         canvas.path(path_of([(points[0][0], y.start), *points, (points[-1][0], y.start)]) + "Z", "area")
         canvas.path(path_of(points), "line")
@@ -275,7 +275,7 @@ def in_flight(*results: Result) -> Drawing:
     canvas = Canvas(_WIDTH, 336)
     x = Axis(0, 1.08 * max(1.5 * needed, *(at for at, *_ in points)), 110, 900)
     y = Axis(0, 1.12 * max([peak, *(rate for _, rate, _ in points)]), 290, 14)
-    _frame(canvas, x, y, [(v, byte_count(v)) for v in x.ticks(7)], [(v, bandwidth(v) if v else "0") for v in y.ticks()])
+    frame(canvas, x, y, [(v, byte_count(v)) for v in x.ticks(7)], [(v, bandwidth(v) if v else "0") for v in y.ticks()])
     canvas.text((x.start + x.end) / 2, y.start + 36, "loads in flight an SM, mean over the run", kind="soft")
     canvas.path(path_of([(x.start, y.start), (x.at(needed), y.at(peak)), (x.end, y.at(peak))]), "roof")
     canvas.text(x.end, y.at(peak) - 6, f"peak {bandwidth(peak)}", "end")
@@ -313,7 +313,7 @@ def parity(*pairs: tuple[Result, Result]) -> Drawing:
     canvas = Canvas(560, 520)
     x, y = Axis(low, high, 80, 540, True), Axis(low, high, 466, 14, True)
     ticks = [(v, f"{v:g}") for v in x.ticks()]
-    _frame(canvas, x, y, ticks, ticks)
+    frame(canvas, x, y, ticks, ticks)
     canvas.text((x.start + x.end) / 2, 504, "measured time, us", kind="soft")
     canvas.text(x.start + 8, y.end + 16, "predicted time, us", "start", "soft")
     band = [

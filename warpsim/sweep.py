@@ -7,17 +7,21 @@ import io
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from warpsim.errors import InputError, WarpsimError
 from warpsim.expressions import evaluate
 from warpsim.result import Result
 from warpsim.workers import in_order
 
-__all__ = ["COLUMNS", "as_csv", "as_table", "figure", "grid", "sweep", "values"]
+if TYPE_CHECKING:
+    from warpsim.svg import Drawing
+
+__all__ = ["COLUMNS", "as_csv", "as_plot", "as_table", "figure", "grid", "sweep", "values"]
 
 Number = int | float
 LIMIT = 100_000
+TIME = "gpu__time_duration.sum"
 
 COLUMNS = {
     "time": "metrics.gpu__time_duration.sum",
@@ -118,6 +122,45 @@ def as_table(results: Sequence[Result], points: Sequence[dict[str, Number]], col
             cells.append("–" if value is None else shape.get(name, text.number)(value))
         table.add_row(*cells, *(text.number(result.metrics.get(name), 6) for name in columns))
     return table
+
+
+def as_plot(results: Sequence[Result], points: Sequence[dict[str, Number]], metric: str = TIME) -> Drawing:
+    """A metric over the first parameter, a line for each combination of the others."""
+    from warpsim import text
+    from warpsim.plots import frame
+    from warpsim.svg import Axis, Canvas, path_of
+
+    across, *others = points[0]
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for point, result in zip(points, results, strict=True):
+        value = result.metrics.get(metric)
+        if value is not None:
+            name = ", ".join(f"{other} {point[other]:g}" for other in others)
+            lines.setdefault(name, []).append((point[across], value))
+    everything = [place for line in lines.values() for place in line]
+    if not everything:
+        raise InputError(f"nothing to plot: no point of the sweep has {metric}")
+    low, high = min(x for x, _ in everything), max(x for x, _ in everything)
+    top = max(y for _, y in everything)
+    canvas = Canvas(920, 336)
+    x = Axis(low, high if high > low else low + 1, 110, 880 if not others else 780)
+    y = Axis(0, 1.08 * top or 1, 290, 26)
+    written = text.duration if metric == TIME else text.count
+    frame(canvas, x, y, [(v, f"{v:g}") for v in x.ticks(8)], [(v, written(v) if v else "0") for v in y.ticks()])
+    canvas.text((x.start + x.end) / 2, y.start + 36, across, kind="soft")
+    canvas.text(x.start, 15, metric, "start", "soft")
+    for name, line in lines.items():
+        places = [(x.at(a), y.at(b)) for a, b in line]
+        canvas.path(path_of(places), "line")
+        for (a, b), (i, j) in zip(line, places, strict=True):
+            canvas.dot(i, j, "blue", f"{across} {a:g}{', ' if name else ''}{name}: {written(b)}")
+        if name:
+            canvas.text(places[-1][0] + 9, places[-1][1] + 4, name, "start", "soft")
+    ends = (
+        (f"{name}: " if name else "") + " to ".join(f"{written(b)} at {a:g}" for a, b in (line[0], line[-1]))
+        for name, line in lines.items()
+    )
+    return canvas.drawing(f"{metric} of {results[0].scenario} over {across}: {'; '.join(ends)}")
 
 
 def figure(result: Result, path: str) -> Any:
