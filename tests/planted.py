@@ -184,3 +184,18 @@ def launches_inherit_a_clock(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(Machine, "run", keep)
     patch.setattr(Machine, "_state", restore)
+
+
+@kernel_fault
+def timed_run_loses_an_instruction(patch: pytest.MonkeyPatch) -> None:
+    """What the machine ran is counted without the last warp's EXIT."""
+    from warpsim import simulator
+
+    original = simulator.count
+
+    def lose(executor: Any) -> Any:
+        found = original(executor)
+        found.metrics["smsp__inst_executed.sum"] -= 1
+        return found
+
+    patch.setattr(simulator, "count", lose)

@@ -424,19 +424,26 @@ class Timed:
     gpu: Gpu
     result: Result
     again: Callable[..., Result]  # on another profile, or with caches in another state, if one is given
+    counted: Callable[[], dict[str, int]]  # executed for its counts alone
 
 
 def time_kernel(kernel: SmallKernel, gpu: Gpu, program: Program | None = None) -> Timed:
     """Simulate the kernel with the machine; `program` saves a compilation."""
     from warpsim import simulator
-    from warpsim.batch import launch_of
+    from warpsim.batch import execute, launch_of, programs
 
     def again(profile: Gpu = gpu, caches: str = "cold") -> Result:
         launch = launch_of(kernel)
         launch = replace(launch, state=replace(launch.state, caches=caches))
         return simulator.simulate_bound(launch, gpu=profile, exact=True, timeline=False, program=program)
 
-    return Timed(kernel, gpu, again(), again)
+    def counted() -> dict[str, int]:
+        from warpsim.frontend import counts
+
+        chosen = program or programs([kernel], int(gpu.arch.removeprefix("sm_")))[0]
+        return counts.count(execute(launch_of(kernel), chosen, gpu)).metrics
+
+    return Timed(kernel, gpu, again(), again, counted)
 
 
 def is_deterministic(timed: Timed) -> None:
@@ -489,6 +496,11 @@ def larger_l2_keeps_hits(timed: Timed) -> None:
     _within(int(0.98 * before), int(after), 1 << 62, "L2 hits", "twice the L2")
 
 
+def counts_as_without_time(timed: Timed) -> None:
+    """Instructions, requests, sectors and wavefronts do not depend on when warps run: those of a run without time."""
+    _agree(timed.counted(), timed.result.metrics, "executed without time")
+
+
 def warm_caches_cost_nothing(timed: Timed) -> None:
     """The same launch once more, with its data in L2, reads no more from DRAM and takes at most 2 % longer.
 
@@ -509,7 +521,8 @@ TimeLaw = Callable[[Timed], None]
 MACHINE_LAWS: dict[str, TimeLaw] = {
     law.__name__: law
     for law in (
-        is_deterministic, levels_conserve_sectors, takes_its_time, larger_l2_keeps_hits, warm_caches_cost_nothing,
+        is_deterministic, counts_as_without_time, levels_conserve_sectors, takes_its_time, larger_l2_keeps_hits,
+        warm_caches_cost_nothing,
     )
 }  # fmt: skip
 

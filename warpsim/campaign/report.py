@@ -155,7 +155,8 @@ class Report:
         table = make_table("examples of a cell", *(f"{density} {span}" for density, span in columns))
         for op, space, width in dict.fromkeys(cell[:3] for cell in found):
             row = [found.get((op, space, width, *column)) for column in columns]
-            table.add_row(f"{op} {space} {width}", *("–" if count is None else str(count) for count in row))
+            if any(row):
+                table.add_row(f"{op} {space} {width}", *("–" if count is None else str(count) for count in row))
         few = sum(count < LEAST for count in found.values())
         line = f"{len(found)} cells of op x space x width x mask density x span, "
         line += f"{min(found.values())} to {max(found.values())} different examples each"
