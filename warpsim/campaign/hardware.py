@@ -50,6 +50,7 @@ Figures = dict[str, int]
 Judged = tuple[str, Disagreement] | None  # law and what is wrong
 
 _NOTHING = Pattern("load", "global", 4, (0,) * 32, (False,) * 32, name="nothing")  # what a launch counts by itself
+_SHRUNK = 12  # failures of a law in a corpus after which further ones are kept as drawn
 _TIMINGS = 5  # times that a kernel is measured
 _REQUESTS_AND_SECTORS = [f(op) for op in ("ld", "st", "red") for f in (global_requests, global_sectors)]
 _STAGES = [
@@ -310,7 +311,7 @@ def run_on_gpu(
     gpu: str = "h200",
     seed: int = 0,
     limit: float | None = None,
-    shrinking: float = 20,
+    shrinking: float = 10,
     timed: bool = True,
     watch: Callable[[Progress], None] | None = None,
 ) -> Report:
@@ -438,7 +439,7 @@ class _Session:
         failing = {case: found[law] for case, found in known.items() if law in found}
         first = min(failing, key=complexity)
         yield record(self.corpus, law, first, failing[first], self.gpu_name, chunk, shrunk=False)
-        if len(list(self.corpus.failures.glob(f"{law.replace(':', '-')}-*"))) >= 40:
+        if len(list(self.corpus.failures.glob(f"{law.replace(':', '-')}-*"))) > _SHRUNK:
             return
 
         def judge(case: Case) -> Disagreement | None:
