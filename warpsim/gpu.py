@@ -302,6 +302,12 @@ def _check(path: Path, gpu: Gpu) -> None:
         (gpu.l2.slices % gpu.l2.partitions == 0, "l2.slices: a multiple of l2.partitions"),
         (0 < gpu.l2.ways <= 64, "l2.ways: 1 to 64"),
         (gpu.l1.sets == gpu.l1.tag_banks == 4, "l1.sets, l1.tag_banks: 4 only"),
+        (gpu.l1.total_kib <= 256, "l1.total_kib: at most 256"),
+        (gpu.l1.store_merge_lines <= 64, "l1.store_merge_lines: at most 64"),
+        (
+            gpu.sm.count * (gpu.l1.line_limit + gpu.l1.store_limit + 5000) < 1 << 24,
+            "sm.count x (l1.line_limit + l1.store_limit): below 16 million",
+        ),
         (gpu.l2.fetch_bytes in (32, 64, 128), "l2.fetch_bytes: 32, 64 or 128"),
         (gpu.dram.piece_bytes >= 128, "dram.piece_bytes: at least a line"),
         (min(gpu.crossbar.request_latency, gpu.crossbar.return_latency, gpu.dram.latency) > 0, "latencies: at least 1"),

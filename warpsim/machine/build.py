@@ -163,8 +163,6 @@ class Machine:
             raise InputError(
                 f"window of {self.window} cycles: at most {longest} on {gpu.name}, its smallest feedback latency"
             )
-        if gpu.l1.store_merge_lines > sm.RECENT:
-            raise InputError(f"l1.store_merge_lines of {gpu.l1.store_merge_lines}: at most {sm.RECENT}")
         self._l2 = self._cold_l2()
 
     # -- state ------------------------------------------------------------------------------------------------------

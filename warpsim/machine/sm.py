@@ -57,7 +57,7 @@ from warpsim.machine.records import REDUCTION as REDUCTION_MESSAGE
 
 GROUPS = 16  # groups of asynchronous copies a warp may have open
 FIFO = 64
-RECENT = 64  # store lines of an SM that a later one can find; more than any profile's `store_merge_lines`
+RECENT = 64  # store lines of an SM that a later one can find: the largest `store_merge_lines`
 MESSAGES = (1 << RESPONSE_BITS) - 1
 NO_RESPONSE = NEVER  # later than any
 
@@ -102,8 +102,10 @@ def ready_time(w, op, row, time, board_pending, board_time):
 
 @inlined
 def call_up(m, sm, end):
-    """Bring what the SMs behind `sm` will work on into the host's cache, in three steps, each of which needs the last:
-    the rings, then responses and ring positions, then warps, lines and records."""
+    """Bring what the SMs behind `sm` will work on into the host's cache, in three steps, each of which needs the last.
+
+    First heads of rings; then messages that come back and warps with events; then what those messages wake.
+    """
     p = m.parameters[0]
     sms, heap, messages, warps, lines = m.sms, m.heap, m.messages, m.warps, m.lines
     responses = m.responses
