@@ -445,6 +445,9 @@ def advance(m, begin, end):
                 number = np.int64(msg.home_slice if msg.stage == HOME else msg.near_slice) * sets_per_slice + msg.set
                 found = matches(signs, number * WAYS, sign_of(msg.line & 0x7FFFFFFF))
                 prefetch(entries, number * WAYS + (lowest(found) if found else max(next_way(sets[number], ways), 0)))
+                if msg.kind == WRITE:  # which may make a dirty line leave
+                    dirty = sets[number].dirty & (ALL << sets[number].clean_hand)
+                    prefetch(entries, number * WAYS + (lowest(dirty) if dirty else 0))
         k = -1
         while k + 1 < counts[b]:
             k += 1
