@@ -88,8 +88,9 @@ def test_links_lead_somewhere_and_pictures_have_words(page: Path) -> None:
 
 def test_every_picture_is_shown_and_drawn_by_a_command() -> None:
     drawn = {a for arguments, _ in CASES.values() for a in arguments if a.endswith(".svg")}
-    shown = {Path(t).name for page in PAGES for t in re.findall(r"\(([^)]+\.svg)\)", page.read_text(encoding="utf-8"))}
-    assert drawn == shown == {path.name for path in PICTURES.iterdir()}
+    shown = {page: re.findall(r"\(([^)]+\.svg)\)", page.read_text(encoding="utf-8")) for page in DOCS.rglob("*.md")}
+    assert drawn == {Path(name).name for page in PAGES for name in shown[page]}
+    assert {path.name for path in PICTURES.iterdir()} == {Path(name).name for names in shown.values() for name in names}
 
 
 if __name__ == "__main__":
