@@ -47,7 +47,7 @@ def test_unknown_name_lists_the_known() -> None:
         ("count = {", "cuont = {", "unknown key 'cuont'"),
         ("value = 132,", 'value = "132",', "expected a non-negative integer"),
         ("value = 132,", "value = -1,", "expected a non-negative integer"),
-        ("value = 58,", "value = 65,", "1 to 64"),
+        ("ways = { value = 32,", "ways = { value = 33,", "1 to 32"),
         ("[dram]", "[drum]", r"unknown table \[drum\]"),
         ("[gpu]", "[gpu", "not a GPU profile"),
         (', source = "vendor: H200 datasheet"', "", "write { value"),

@@ -85,12 +85,14 @@ class Shared:
 
 @dataclass(frozen=True)
 class Crossbar:
-    """SM to L2 and back: one request and one return port an SM."""
+    """SM to L2 and back: one request and one return port an SM; reads of one line by SMs of a GPC merge."""
 
+    gpcs: int
+    merge_requests: int  # reads of SMs of a GPC that one request to L2 can serve; 1: none merge
     request_latency: int  # cycles
     return_latency: int
     request_cycles: float  # port cycles of a request
-    store_sector_cycles: float  # port cycles of each stored sector
+    store_sector_cycles: float  # port cycles of each stored sector, those of the request included
     return_sector_cycles: float  # port cycles of each returned sector
 
 
@@ -106,13 +108,14 @@ class L2:
     sets: int  # a slice
     ways: int
     dirty_ways: int  # of a set; 0: no limit
-    near_copies: int  # 1: read data of the far side is copied to the near side
+    kept_age: int  # lines that come into a set by which one that is dirty or was hit outlasts another
+    near_copies: int  # 1: data of the far side that is read or written has a copy on the near side
     sector_cycles: float  # L2 cycles of a sector
     request_cycles: float  # L2 cycles of a request at least
-    write_sector_cycles: float  # L2 cycles of a wholly written sector in its home slice
+    write_sector_cycles: float  # L2 cycles of a wholly written sector in each slice it goes to
     partial_write_cycles: float  # L2 cycles of each partly written sector
     atomic_cycles: float  # L2 cycles of each operation of an atomic on one sector
-    atomic_repeat_cycles: float  # the same when the slice's last atomic was on the same line
+    atomic_latency: int  # SM cycles from there until the result of an atomic leaves the slice
     latency: int  # SM cycles in the slice
     hop_latency: int  # SM cycles from one partition to the other, one way
     fetch_bytes: int  # brought from DRAM by a read miss
@@ -131,6 +134,7 @@ class DRAM:
     far_latency: int  # beyond it, when the SM is on the other side
     piece_bytes: int  # consecutive bytes on one row of a channel
     activation_ns: float  # channel time that a row activation takes at least
+    write_activation_ns: float  # the same of a write-back, among others that are drained with it
     row_ns: float  # channel time lost when the row changes
     open_pieces: int  # pieces a channel keeps open
     clump_bytes: int  # consecutive bytes that go to one channel
@@ -300,7 +304,7 @@ def _check(path: Path, gpu: Gpu) -> None:
         (len(gpu.l1.tag_bank_masks) == 2, "l1.tag_bank_masks: two masks"),
         (gpu.l2.partitions in (1, 2), "l2.partitions: 1 or 2"),
         (gpu.l2.slices % gpu.l2.partitions == 0, "l2.slices: a multiple of l2.partitions"),
-        (0 < gpu.l2.ways <= 64, "l2.ways: 1 to 64"),
+        (0 < gpu.l2.ways <= 32, "l2.ways: 1 to 32"),
         (gpu.l1.sets == gpu.l1.tag_banks == 4, "l1.sets, l1.tag_banks: 4 only"),
         (gpu.l1.total_kib <= 256, "l1.total_kib: at most 256"),
         (gpu.l1.store_merge_lines <= 64, "l1.store_merge_lines: at most 64"),

@@ -39,6 +39,7 @@ def changed(gpu: Gpu = H200, **parts: dict[str, Any]) -> Gpu:
 
 
 STEADY = changed(dram={"latency_tail": 0.0, "far_latency": 0}, l2={"partitions": 1}, launch={"cold_start": 0})
+UNMERGED = changed(STEADY, crossbar={"merge_requests": 1})
 
 
 def run(ops: list[Any], words: Any, ctas: int = 1, warps: int = 1, gpu: Gpu = STEADY, **options: Any) -> MachineResult:
@@ -113,8 +114,12 @@ def test_a_second_miss_on_a_sector_under_way_merges() -> None:
 
 def test_sms_that_miss_together_merge_in_l2() -> None:
     result = run([operation(LOAD, write_barrier=0), WAIT, DONE], request([LINE]), ctas=132)
-    assert result.counters["l2_requests"] == 132
+    gpcs = [132 * (g + 1) // 8 - 132 * g // 8 for g in range(8)]
+    assert result.counters["l2_requests"] == sum(-(-sms // 4) for sms in gpcs)
+    assert result.counters["l1_load_miss_sectors"] == 4 * 132
     assert result.counters["dram_read_sectors"] == 4
+    alone = run([operation(LOAD, write_barrier=0), WAIT, DONE], request([LINE]), ctas=132, gpu=UNMERGED)
+    assert alone.counters["l2_requests"] == 132
 
 
 @pytest.mark.parametrize(("mask", "fetch", "sectors"), [(1, 64, 2), (4, 64, 2), (9, 64, 4), (1, 32, 1), (1, 128, 4)])
@@ -145,9 +150,9 @@ def test_the_far_side_looks_up_twice_and_keeps_a_copy() -> None:
 
 
 def _at_home(lines: list[int]) -> int:
-    from warpsim.machine.crossbar import deal_table, place_of
+    from warpsim.machine.crossbar import SLICE_ROUNDS, deal_table, place_of
 
-    deals = deal_table(H200.l2.slices)
+    deals = deal_table(H200.l2.slices, SLICE_ROUNDS)
     return sum(place_of(line, deals, H200.l2.interleave_bytes // 128) < H200.l2.slices // 2 for line in lines)
 
 
@@ -174,7 +179,7 @@ def test_dirty_lines_are_limited() -> None:
     few = copy(2000, gpu=changed(l2={"dirty_ways": 1}))
     many = copy(2000, gpu=changed(l2={"dirty_ways": 0}))
     assert many.counters["dram_write_sectors"] == 0
-    assert few.counters["l2_write_sectors"] - few.counters["dram_write_sectors"] <= 94 * 80 * 4
+    assert few.counters["l2_write_sectors"] - few.counters["dram_write_sectors"] <= 94 * H200.l2.sets * 4
     assert few.counters["dram_write_sectors"] > 0
 
 
@@ -375,13 +380,13 @@ def test_a_sample_of_a_large_grid_gives_the_whole() -> None:
             line = LINE + cta
             return [(0, request([line]) + request([line + 2 * LINE]))]
 
-        return Stream([[operation(LOAD, write_barrier=0), operation(STORE, wait_mask=1), DONE]], trace, 9000, 1)
+        return Stream([[operation(LOAD, write_barrier=0), operation(STORE, wait_mask=1), DONE]], trace, 30000, 1)
 
     whole = simulate_launch(source(), gpu, ctas_per_sm=16)
     part = simulate_launch(source(), gpu, ctas_per_sm=16, sample=True)
-    assert (whole.ctas_run, whole.half_width) == (9000, 0)
-    assert part.ctas_run < 8000
-    assert part.ctas == 9000
+    assert (whole.ctas_run, whole.half_width) == (30000, 0)
+    assert part.ctas_run < 27000
+    assert part.ctas == 30000
     assert part.ns == pytest.approx(whole.ns, rel=0.01)
     assert 0 < part.half_width < 0.02
     for name in (
@@ -392,3 +397,39 @@ def test_a_sample_of_a_large_grid_gives_the_whole() -> None:
         "dram_write_sectors",
     ):
         assert part.counters[name] == pytest.approx(whole.counters[name], rel=0.02)
+
+
+def test_stores_leave_their_sectors_in_l1() -> None:
+    ops = [operation(STORE), operation(LOAD, write_barrier=0), WAIT, DONE]
+    result = run(ops, request([LINE]) + request([LINE]))
+    assert (result.counters["l1_load_hit_sectors"], result.counters["l2_read_sectors"]) == (4, 0)
+    partly = run(ops, request([LINE], full=False) + request([LINE]))
+    assert partly.counters["l1_load_hit_sectors"] == 0
+
+
+def test_written_data_has_a_copy_on_the_near_side() -> None:
+    ops = [operation(STORE), operation(LOAD, write_barrier=0, flags=1), WAIT, DONE]
+    lines = [LINE + k for k in range(32)]
+    result = run(ops, request(lines) + request(lines), gpu=H200)
+    far = 32 - _at_home(lines)
+    assert 0 < far < 32
+    assert result.counters["l2_sectors"] == 4 * 32 + 4 * far + 4 * 32  # writes near, writes home, reads near
+    assert result.counters["dram_read_sectors"] == 0
+
+
+def test_lines_hit_or_dirty_outlast_others() -> None:
+    gpu = changed(STEADY, l2={"slices": 1, "sets": 1, "dirty_ways": 0}, dram={"channels": 1}, sm={"count": 1})
+    fresh = [LINE + 1000 + k for k in range(32)]
+    load, store = operation(LOAD, write_barrier=0, flags=1), operation(STORE)
+
+    def left(first: Any, again: int) -> float:
+        """Sectors that a last read of the first line gets from DRAM, after 31 + `again` other lines."""
+        others = fresh[: 31 + again] if again <= 1 else [*fresh, *(LINE + 2000 + k for k in range(again - 1))]
+        ops = [op for access in (*first, *[load] * len(others), load) for op in (access, WAIT)] + [DONE]
+        words = [w for line in [LINE] * len(first) + others + [LINE] for w in request([line])]
+        return run(ops, words, gpu=gpu).counters["dram_read_sectors"] - 4 * len(others)
+
+    kept = H200.l2.kept_age
+    assert (left([load], 0), left([load], 1)) == (4, 8)  # brought once; brought again
+    assert (left([store], kept - 1), left([store], kept + 2)) == (0, 4)
+    assert left([load, load], kept - 1) == 4

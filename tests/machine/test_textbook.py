@@ -22,6 +22,7 @@ def plain(gpu: Gpu, sms: int = 4) -> Gpu:
         gpu,
         sm=dataclasses.replace(gpu.sm, count=sms),
         launch=dataclasses.replace(gpu.launch, cold_start=0),
+        crossbar=dataclasses.replace(gpu.crossbar, merge_requests=1),
         l1=dataclasses.replace(
             gpu.l1, queue=10**6, line_limit=2000, store_limit=2000, store_merge_lines=0, store_merge_cycles=0
         ),
@@ -112,7 +113,9 @@ def test_rings_of_any_length_give_the_same_result(seed: int, ctas: int, warps: i
 @settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 10**6), window=st.sampled_from([7, 40, 147]))
 def test_the_window_hardly_matters(seed: int, window: int) -> None:
-    gpu = load_gpu("h200")
-    first = simulate_launch(kernel(seed, 12, 4)[0], gpu, ctas_per_sm=2)
-    other = simulate_launch(kernel(seed, 12, 4)[0], gpu, ctas_per_sm=2, window=window)
-    assert other.machine_cycles == pytest.approx(first.machine_cycles, rel=0.005, abs=8)
+    merging = load_gpu("h200")
+    alone = dataclasses.replace(merging, crossbar=dataclasses.replace(merging.crossbar, merge_requests=1))
+    for gpu, tolerance in ((alone, 0.005), (merging, 0.02)):  # which reads merge may hang on it
+        first = simulate_launch(kernel(seed, 12, 4)[0], gpu, ctas_per_sm=2)
+        other = simulate_launch(kernel(seed, 12, 4)[0], gpu, ctas_per_sm=2, window=window)
+        assert other.machine_cycles == pytest.approx(first.machine_cycles, rel=tolerance, abs=8)

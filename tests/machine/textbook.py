@@ -1,8 +1,8 @@
 """The machine as a textbook would write it: a SimPy process a request, a `simpy.Resource` at each stage.
 
-Caches are sets without an end, so kernels must be small enough to fit. It imports only the spec, the operation table
-and the rule that deals lines to slices; times are ticks of 1/64 cycle, as in the machine, so that rates are the same
-numbers.
+Caches are sets without an end, so kernels must be small enough to fit; reads of several SMs do not merge on their way
+to L2. It imports only the spec, the operation table and the rule that deals lines to slices; times are ticks of 1/64
+cycle, as in the machine, so that rates are the same numbers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import simpy
 
 from warpsim.frontend.trace import BARRIER, EXIT, FIXED, LOAD, SHARED_LOAD, SHARED_STORE, STORE
 from warpsim.gpu import Gpu
-from warpsim.machine.crossbar import CHANNEL_ROUNDS, deal_table, place_of
+from warpsim.machine.crossbar import CHANNEL_ROUNDS, SLICE_ROUNDS, deal_table, place_of
 
 T = 64
 Step = Generator[Any, Any, Any]
@@ -31,7 +31,9 @@ class Textbook:
         one = lambda n: [simpy.Resource(env) for _ in range(n)]  # noqa: E731
         self.lanes, self.tag, self.data, self.port, self.back = one(4 * sms), one(sms), one(sms), one(sms), one(sms)
         self.slices, self.channels = one(gpu.l2.slices), one(gpu.dram.channels)
-        self.deals, self.channel_deals = deal_table(gpu.l2.slices), deal_table(gpu.dram.channels, CHANNEL_ROUNDS)
+        self.deals = deal_table(gpu.l2.slices, SLICE_ROUNDS)
+        self.channel_deals = deal_table(gpu.dram.channels, CHANNEL_ROUNDS)
+        self.leaving: list[list[Any]] = [[] for _ in range(sms)]  # of each SM: events of its stores' departures
         self.l1: dict[tuple[int, int, int], Any] = {}  # (SM, line, sector): event of its arrival
         self.l2: dict[tuple[int, int, int], Any] = {}  # (slice, line, sector)
         slow = gpu.sm.clock_mhz / gpu.l2.clock_mhz
@@ -103,6 +105,8 @@ class Textbook:
                 elif kind == FIXED:
                     boards[op["write_barrier"]].append(env.timeout(int(op["latency"]) * T))
                 elif kind in (BARRIER, EXIT):
+                    if kind == EXIT:
+                        yield env.all_of(self.leaving[sm])
                     shared["arrived" if kind == BARRIER else "alive"] += 1 if kind == BARRIER else -1
                     gate = shared["open"]
                     if shared["arrived"] == shared["alive"]:
@@ -127,6 +131,8 @@ class Textbook:
             if kind == LOAD:
                 lacking = sum(1 << k for k in range(4) if mask >> k & 1 and (sm, line, k) not in self.l1)
                 result += [self.l1[sm, line, k] for k in range(4) if mask >> k & 1 and not lacking >> k & 1]
+            if kind == STORE:
+                self.l1.update({(sm, line, k): env.timeout(0) for k in range(4) if (sm, line, k) not in self.l1})
             if lacking:
                 there = env.event()
                 fetches.append((line, lacking, there))
@@ -158,17 +164,24 @@ class Textbook:
     def fetch(self, sm: int, line: int, mask: int, store: bool, there: Any) -> Step:
         env, gpu = self.env, self.gpu
         n = mask.bit_count()
-        cost = round(gpu.crossbar.request_cycles * T) + (
-            n * round(gpu.crossbar.store_sector_cycles * T) if store else 0
-        )
+        cost = round(gpu.crossbar.request_cycles * T)
+        if store:
+            cost = max(cost, n * round(gpu.crossbar.store_sector_cycles * T))
+            left = env.event()
+            self.leaving[sm].append(left)
         yield from self.occupy(self.port[sm], cost)
-        yield env.timeout(cost + gpu.crossbar.request_latency * T)
+        yield env.timeout(cost)
+        if store:
+            self.leaving[sm].remove(left)
+            left.succeed()
+        yield env.timeout(gpu.crossbar.request_latency * T)
         home = int(place_of(line, self.deals, gpu.l2.interleave_bytes // 128))
         half = gpu.l2.slices // gpu.l2.partitions
-        near = (sm % gpu.l2.partitions) * half + home % half
+        near = (sm * gpu.crossbar.gpcs // gpu.sm.count) % gpu.l2.partitions * half + home % half
         if store:
             if near != home:
-                yield from self.serve(near, 0)
+                yield from self.serve(near, n, self.written)
+                self.l2.update({(near, line, k): env.timeout(0) for k in range(4) if mask >> k & 1})
                 yield env.timeout(gpu.l2.hop_latency * T)
             self.l2.update({(home, line, k): env.timeout(0) for k in range(4) if mask >> k & 1})
             yield from self.serve(home, n, self.written)

@@ -71,14 +71,14 @@ MERGES = 2048  # merge records of an SM
 _STUDENT = 2.4  # over 1 - 1/n: 95 % quantile of Student's t for n batches, 3.2 for 4, 2.7 for 8
 
 NAMES = (
-    "sms rows warps ctas_per_sm copies schedulers barrier_latency line_limit store_limit queue hit_latency "
+    "sms gpcs rows warps copies ctas_per_sm schedulers barrier_latency line_limit store_limit queue hit_latency "
     "return_latency store_wavefronts miss_wavefronts fill_wavefronts shared_latency l1_capacity mask0 mask1 "
-    "request_ticks store_ticks return_ticks request_latency response_latency warp_start cold_start merge_ticks "
-    "merge_lines partitions "
-    "slices interleave_lines clump_lines sets ways dirty_ways near_copies "
-    "slice_sector_ticks slice_write_ticks slice_request_ticks partial_ticks atomic_ticks atomic_repeat_ticks "
+    "request_ticks store_ticks return_ticks request_latency response_latency merge_requests warp_start cold_start "
+    "merge_ticks merge_lines partitions slices interleave_lines clump_lines sets dirty_ways kept_age near_copies "
+    "slice_sector_ticks slice_write_ticks slice_request_ticks partial_ticks atomic_ticks atomic_latency_ticks "
     "hop_ticks fetch partial_lines channels "
-    "dram_sector_ticks activation_ticks row_ticks open_pieces piece_lines drain_ticks drain_interval_ticks "
+    "dram_sector_ticks activation_ticks write_activation_ticks row_ticks open_pieces piece_lines drain_ticks "
+    "drain_interval_ticks "
     "turnaround_ticks "
     "write_queue_ticks dram_latency_ticks far_ticks log_begin log_end log_requests"
 )
@@ -92,10 +92,10 @@ SMs = namedtuple(
     "recent banks waiters free_waiters blocks block_head block_tail block_mask words word_head word_mask done "
     "block_first block_count retirements statistics log",
 )
-Crossbar = namedtuple("Crossbar", "parameters sms messages outs stores counts buckets deals")
+Crossbar = namedtuple("Crossbar", "parameters totals sms messages outs stores counts buckets deals leaders follows")
 Slices = namedtuple(
     "Slices",
-    "parameters totals sms messages responses counts buckets entries signs sets slices queue "
+    "parameters totals sms messages responses follows counts buckets entries marks sets slices queue "
     "commands channels statistics stack channel_deals",
 )
 Channels = namedtuple(
@@ -171,12 +171,12 @@ class Machine:
         spec = self.gpu.l2
         groups = spec.slices * spec.sets
         sets = _aligned(groups, SET)
-        sets["victim"] = -1
+        sets["busy"] = (1 << l2.WAYS) - (1 << spec.ways)  # ways that there are not never come free
         entries = _aligned(groups * l2.WAYS, ENTRY)
         entries["tag"] = -1
         return {
             "entries": entries,
-            "signs": _aligned(groups * l2.WAYS, np.dtype(np.uint8)),
+            "marks": _aligned(groups * l2.MARKS, np.dtype(np.uint8)),
             "sets": sets,
             "slices": np.zeros(spec.slices, SLICE),
             "queue": np.zeros(spec.slices * l2.QUEUE, np.int32),
@@ -212,20 +212,22 @@ class Machine:
             "response_latency": _ticks(g.crossbar.return_latency + g.l2.latency), "warp_start": g.launch.warp_start,
             "cold_start": g.launch.cold_start, "merge_ticks": _ticks(g.l1.store_merge_cycles),
             "merge_lines": g.l1.store_merge_lines,
+            "gpcs": g.crossbar.gpcs, "merge_requests": g.crossbar.merge_requests,
             "partitions": g.l2.partitions, "slices": g.l2.slices, "clump_lines": max(1,
             g.dram.clump_bytes // g.l1.line_bytes),
             "interleave_lines": max(1, g.l2.interleave_bytes // g.l1.line_bytes),
-            "sets": g.l2.sets, "ways": g.l2.ways, "dirty_ways": g.l2.dirty_ways, "near_copies": g.l2.near_copies,
+            "sets": g.l2.sets, "dirty_ways": g.l2.dirty_ways, "kept_age": g.l2.kept_age,
+            "near_copies": g.l2.near_copies,
             "slice_sector_ticks": _ticks(g.l2.sector_cycles * slow),
             "slice_request_ticks": _ticks(g.l2.request_cycles * slow),
             "slice_write_ticks": _ticks(g.l2.write_sector_cycles * slow),
-            "atomic_repeat_ticks": _ticks(g.l2.atomic_repeat_cycles * slow),
             "partial_ticks": _ticks(g.l2.partial_write_cycles * slow),
-            "atomic_ticks": _ticks(g.l2.atomic_cycles * slow),
+            "atomic_ticks": _ticks(g.l2.atomic_cycles * slow), "atomic_latency_ticks": _ticks(g.l2.atomic_latency),
             "hop_ticks": _ticks(g.l2.hop_latency), "fetch": g.l2.fetch_bytes // g.l1.sector_bytes,
             "partial_lines": g.l2.partial_lines, "channels": g.dram.channels,
             "dram_sector_ticks": _ticks(sector_ns * ns),
-            "activation_ticks": _ticks(g.dram.activation_ns * ns), "row_ticks": _ticks(g.dram.row_ns * ns),
+            "activation_ticks": _ticks(g.dram.activation_ns * ns),
+            "write_activation_ticks": _ticks(g.dram.write_activation_ns * ns), "row_ticks": _ticks(g.dram.row_ns * ns),
             "open_pieces": g.dram.open_pieces,
             "piece_lines": g.dram.piece_bytes // g.l1.line_bytes, "drain_ticks": _ticks(g.dram.drain_cycles),
             "drain_interval_ticks": _ticks(g.dram.drain_interval), "turnaround_ticks": _ticks(g.dram.turnaround),
@@ -272,6 +274,7 @@ class Machine:
         ring = 1 << (pool - 1).bit_length()
         outs, stores = np.zeros(sms * ring, np.int32), np.zeros(sms * ring, np.int32)
         responses = np.zeros(sms * ring, np.int64)
+        follows = np.zeros(sms * pool, np.int32)
         lines = sms * l1.SETS * int(p["l1_capacity"])
         totals, statistics = np.zeros(1, TOTALS), np.zeros(source.instructions, STATISTICS)
         commands, channels = np.zeros(1 << 18, COMMAND), np.zeros(int(p["channels"]), CHANNEL)
@@ -304,12 +307,12 @@ class Machine:
                 statistics=statistics, log=log,
             ),
             Crossbar(
-                parameters=table, sms=state, messages=messages, outs=outs, stores=stores, counts=counts,
-                buckets=buckets,
-                deals=crossbar.deal_table(int(p["slices"])),
+                parameters=table, totals=totals, sms=state, messages=messages, outs=outs, stores=stores, counts=counts,
+                buckets=buckets, deals=crossbar.deal_table(int(p["slices"]), crossbar.SLICE_ROUNDS),
+                leaders=np.full(int(p["gpcs"]) * crossbar.LEADERS, -1, np.int32), follows=follows,
             ),
             Slices(
-                parameters=table, totals=totals, sms=state, messages=messages, responses=responses,
+                parameters=table, totals=totals, sms=state, messages=messages, responses=responses, follows=follows,
                 counts=counts,
                 buckets=buckets, commands=commands,
                 channels=channels, statistics=statistics, stack=np.zeros(sms * pool + 1, np.int32),
@@ -399,9 +402,9 @@ class _Launch:
         if len(ctas):
             self.running[slots] = np.stack([ctas, times], 1)
             self.source.start(ctas, slots)
-            launch.start(
-                self.sm_array, slots, np.maximum(times, self.machine.window + int(self.env.now) if self.retired else 0)
-            )
+            # The first issue, not the launch, must not come before the window's end.
+            soonest = self.machine.window + int(self.env.now) - self.machine.gpu.launch.warp_start
+            launch.start(self.sm_array, slots, np.maximum(times, soonest if self.retired else 0))
 
     def _window(self) -> tuple[int, int]:
         now = int(self.env.now)
@@ -531,7 +534,8 @@ class _Launch:
         return {
             "l1_load_hit_sectors": s["load_hits"].sum(), "l1_load_miss_sectors": s["load_misses"].sum(),
             "l1_load_tag_wavefronts": s["load_wavefronts"].sum(), "data_wavefronts": s["data_busy"].sum(),
-            "l2_requests": s["requests"].sum(), "l2_read_sectors": s["read_sectors"].sum(),
+            "l2_requests": s["requests"].sum() - t["merged_requests"],
+            "l2_read_sectors": s["read_sectors"].sum() - t["merged_sectors"],
             "l2_write_sectors": s["write_sectors"].sum(), "l2_sectors": t["l2_sectors"], "l2_hit_sectors": t["l2_hits"],
             "l2_miss_sectors": t["l2_misses"], "dram_read_sectors": t["dram_read"],
             "dram_write_sectors": t["dram_written"],
@@ -573,7 +577,8 @@ class _Launch:
             "data stage": float(s["data_busy"].sum()) / (span * self.sms),
             "request port": float(s["port_busy"].sum()) / (span * self.sms * TICK),
             "return port": float(s["return_busy"].sum()) / (span * self.sms * TICK),
-            "L2 slices": float(self.slices.slices["busy"].sum()) / (span * gpu.l2.slices * TICK),
+            "L2 slices": max(float(self.slices.slices[part].sum()) for part in ("busy", "writing"))
+            / (span * gpu.l2.slices * TICK),
             "DRAM data": float(channels["busy"].sum()) / (span * gpu.dram.channels * TICK),
             "DRAM turnaround": float(channels["turning"].sum()) / (span * gpu.dram.channels * TICK),
             "DRAM activation": float(t["activations"])

@@ -2,8 +2,12 @@
 """The crossbar: requests from each SM's port to the slice that serves them, responses back through its return port.
 
 A line's own slice follows from its address: consecutive pieces are dealt to the slices in pseudo-random order, each
-slice once in a block of pieces; in the same way larger clumps are dealt to the channels of DRAM. A request from the
-other side first goes to the slice of the same number on the SM's side.
+slice equally often in a block of pieces; in the same way larger clumps are dealt to the channels of DRAM. A request
+from the other side first goes to the slice of the same number on the SM's side.
+
+Reads of one line by SMs of one GPC merge while the first is on its way: L2 sees one request, which at most
+`merge_requests` of them share. SMs are numbered GPC by GPC, in the order in which CTAs are launched on them; GPCs take
+turns between the sides of L2.
 """
 
 from __future__ import annotations
@@ -11,12 +15,14 @@ from __future__ import annotations
 import numpy as np
 
 from warpsim.machine.host import borrowed, compiled, high_product, inlined, prefetch
-from warpsim.machine.records import ATOMIC, HOME, NEAR, READ, RESPONSE_BITS, TICK_BITS, WRITE, sectors_of
+from warpsim.machine.records import ATOMIC, HOME, NEAR, READ, RESPOND, RESPONSE_BITS, TICK_BITS, WRITE, sectors_of
 
 CALENDAR = 2048  # cycles ahead for which events have a bucket of their own
 BUCKET = 256  # events of a cycle; more go to the next
 DEALS = 16  # tables of a pseudo-random order
-CHANNEL_ROUNDS = 32  # times each channel occurs in a table of clumps; each slice occurs once in one of pieces
+LEADERS = 2048  # lines of a GPC whose last read is remembered
+CHANNEL_ROUNDS = 32  # times each channel occurs in a table of clumps
+SLICE_ROUNDS = 4  # times each slice occurs in a table of pieces: a few pieces may well meet in one slice
 
 
 def deal_table(places: int, rounds: int = 1) -> np.ndarray:
@@ -92,6 +98,8 @@ def send(m, now, end):
     sms, messages, deals = borrowed(m.sms), borrowed(m.messages), borrowed(m.deals)
     counts, buckets = borrowed(m.counts), borrowed(m.buckets)
     outs, stores = borrowed(m.outs), borrowed(m.stores)
+    leaders, follows = borrowed(m.leaders), borrowed(m.follows)
+    total = m.totals[0]
     ring = outs.shape[0] // sms.shape[0]
     half = p.slices // p.partitions
     size, clump = deals.shape[0] // DEALS, p.interleave_lines
@@ -100,7 +108,8 @@ def send(m, now, end):
     limit = end << TICK_BITS
     for sm in range(p.sms):
         s = sms[sm]
-        side = (sm & 1) if p.partitions == 2 else 0
+        gpc = sm * p.gpcs // p.sms
+        side = gpc % p.partitions
         load, store = s.out_head, s.store_head
         while True:
             # The earlier of the next load and the next store.
@@ -125,6 +134,29 @@ def send(m, now, end):
                 store += 1
             else:
                 load += 1
+            if msg.kind == READ:
+                spot = gpc * LEADERS + ((msg.line ^ (msg.line >> 11)) & (LEADERS - 1))
+                j = np.int64(leaders[spot])
+                if j >= 0:
+                    first = messages[j]
+                    if (
+                        0 < first.operations < p.merge_requests
+                        and first.line == msg.line
+                        and first.kind == READ
+                        and msg.mask & ~first.mask == 0
+                    ):
+                        follows[i] = follows[j]
+                        follows[j] = i
+                        first.operations += 1
+                        msg.operations = 0
+                        msg.time += p.request_latency
+                        if msg.time < first.time and first.stage <= HOME and first.near < 0 and first.fetch == 0:
+                            first.time = msg.time  # the two of this window came in the order of their SMs
+                        total.merged_requests += 1
+                        total.merged_sectors += sectors_of(np.int64(msg.mask))
+                        continue
+                leaders[spot] = i
+                msg.operations = 1
             home = np.int64(place(msg.line, deals, size, by_size, clump, by_clump))
             msg.home_slice = home
             msg.near_slice = side * half + rest(home, half, by_half)
@@ -139,17 +171,36 @@ def send(m, now, end):
 
 
 @inlined
-def respond(p, sms, messages, responses, i, time):
-    """Charge the return port of the message's SM at `time` (ticks) and hand the response over."""
-    msg = messages[i]
-    s = sms[msg.sm]
-    start = max(time, s.return_free)
-    finish = start
-    if msg.kind == READ or msg.kind == ATOMIC:
-        finish += sectors_of(msg.mask) * p.return_ticks
-    s.return_busy += finish - start
-    s.return_free = finish
+def respond(p, sms, messages, responses, follows, counts, buckets, i, time, now):
+    """Hand the response of a message, and of those that merged with it, over through the return ports of their SMs.
+
+    One that asks later than that is answered when it does.
+    """
     ring = responses.shape[0] // sms.shape[0]
-    due = (finish + p.response_latency + 63) >> TICK_BITS
-    responses[msg.sm * ring + (s.response_tail & (ring - 1))] = due << RESPONSE_BITS | i
-    s.response_tail += 1
+    shared = np.int64(1)
+    if messages[i].kind == READ:
+        shared = np.int64(messages[i].operations)
+        messages[i].operations = 0
+    while True:
+        msg = messages[i]
+        s = sms[msg.sm]
+        start = max(time, s.return_free)
+        finish = start
+        if msg.kind == READ or msg.kind == ATOMIC:
+            finish += sectors_of(msg.mask) * p.return_ticks
+        s.return_busy += finish - start
+        s.return_free = finish
+        due = (finish + p.response_latency + 63) >> TICK_BITS
+        responses[msg.sm * ring + (s.response_tail & (ring - 1))] = due << RESPONSE_BITS | i
+        s.response_tail += 1
+        shared -= 1
+        if shared <= 0:
+            break
+        i = np.int64(follows[i])
+        while shared > 0 and messages[i].time > time:
+            messages[i].stage = RESPOND
+            schedule(counts, buckets, i, messages[i].time, now)
+            shared -= 1
+            i = np.int64(follows[i])
+        if shared <= 0:
+            break

@@ -3,7 +3,7 @@
 
 A read of a piece (consecutive bytes on one row of a channel) that is not among those open costs an activation, as
 does every write-back and fill: the channel starts at most one in `activation_ns`. A drain costs a turnaround. The
-latency of a read has a part that is fixed and an exponential part drawn from a hash of its piece.
+latency of a read has a part that is fixed and an exponential part drawn from a hash of its stretch of 1 KB.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def advance(m, begin, end):
         if c.kind == WRITE_LINE:
             total.dram_written += n
             ch.backlog += data + p.row_ticks
-            ch.rows += p.activation_ticks
+            ch.rows += p.write_activation_ticks
             continue
         total.dram_read += n
         if ch.backlog > 0 and (max(ch.backlog, ch.rows) >= p.drain_ticks or t - ch.drained >= p.drain_interval_ticks):
@@ -107,7 +107,7 @@ def advance(m, begin, end):
         ch.busy += data
         if c.kind == READ_LINE:
             msg = messages[c.message]
-            late = tail[(mix(piece * 1024 + (msg.row & 1023)) >> 16) & 1023]
+            late = tail[(mix(c.line >> 3) >> 16) & 1023]
             if msg.near_slice != msg.home_slice:
                 late += p.far_ticks
             msg.time = ch.free + p.dram_latency_ticks + late

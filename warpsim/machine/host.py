@@ -11,7 +11,18 @@ from numba.extending import intrinsic
 
 from warpsim.compilation import njit
 
-__all__ = ["borrowed", "compiled", "high_product", "inlined", "lowest", "matches", "ones", "prefetch", "smallest"]
+__all__ = [
+    "borrowed",
+    "compiled",
+    "eldest",
+    "high_product",
+    "inlined",
+    "lowest",
+    "matches",
+    "ones",
+    "prefetch",
+    "smallest",
+]
 
 compiled = njit(error_model="numpy", nogil=True)
 inlined = njit(error_model="numpy", nogil=True, forceinline=True)  # passing an array costs seven words on the stack
@@ -90,6 +101,36 @@ def matches(typingctx: Any, array: Any, first: Any, value: Any) -> Any:
         return _equal(builder, builder.gep(view.data, [args[1]]), args[2], bits, 512 // bits, 64)
 
     return types.int64(array, types.int64, types.int64), codegen
+
+
+@intrinsic
+def eldest(typingctx: Any, array: Any, first: Any, now: Any, allowed: Any) -> Any:
+    """Which of 32 bytes from an index on, stamps of a clock modulo 256 before `now`, lies farthest back; 32: none.
+
+    Only those whose bits of `allowed` are set; the index is a multiple of 32.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        view = context.make_array(array)(context, builder, args[0])
+        byte, i32 = ir.IntType(8), ir.IntType(32)
+        vector = ir.VectorType(byte, 32)
+        empty, zeros = ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(i32, 32), [0] * 32)
+
+        def everywhere(value: Any) -> Any:
+            return builder.shuffle_vector(builder.insert_element(empty, value, ir.Constant(i32, 0)), empty, zeros)
+
+        stamps = builder.load(builder.bitcast(builder.gep(view.data, [args[1]]), vector.as_pointer()), align=32)
+        bits = builder.trunc(args[3], i32)
+        open_ones = builder.bitcast(bits, ir.VectorType(ir.IntType(1), 32))
+        ages = builder.sub(everywhere(builder.trunc(args[2], byte)), stamps)
+        ages = builder.select(open_ones, ages, ir.Constant(vector, [0] * 32))
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(byte, [vector]), "llvm.vector.reduce.umax.v32i8"
+        )
+        same = builder.bitcast(builder.icmp_unsigned("==", ages, everywhere(builder.call(function, [ages]))), i32)
+        return builder.zext(builder.cttz(builder.and_(same, bits), ir.Constant(ir.IntType(1), 0)), ir.IntType(64))
+
+    return types.int64(array, types.int64, types.int64, types.int64), codegen
 
 
 @intrinsic

@@ -2,10 +2,13 @@
 """L2: slices in one or two partitions, sectored lines, write-back.
 
 A request is looked up in the near slice first; where the line belongs to the other side, misses and writes go on to its
-home slice, and read data stays near as a copy while the home copy is next to go. A read miss brings whole fetch units
-from DRAM. Whole-sector writes need nothing from DRAM; a partly written sector waits in its slice's queue for the rest
-and, when the queue is full, is filled from DRAM. A set holds a limited number of dirty lines.
-Sectors under way merge. Each slice serves requests in order of arrival.
+home slice, and data read or wholly written stays near as a copy, so that a line of the other side takes two places. A
+read miss brings whole fetch units from DRAM, which like stores take a slice's time for writing. Whole-sector writes
+need nothing from DRAM; a partly written sector waits in its slice's queue for the rest and, when the queue is full, is
+filled from DRAM. Sectors under way merge. Each slice serves requests in order of arrival.
+
+Of a set the line goes that was longest untouched, counted in lines that came into the set since; one that was hit or is
+dirty counts as `kept_age` younger. A set holds a limited number of dirty lines; beyond it the oldest is written back.
 """
 
 from __future__ import annotations
@@ -13,15 +16,16 @@ from __future__ import annotations
 import numpy as np
 
 from warpsim.machine.crossbar import BUCKET, CALENDAR, DEALS, inverse_of, place, respond, schedule
-from warpsim.machine.host import borrowed, compiled, inlined, lowest, matches, ones, prefetch
-from warpsim.machine.records import FILL, HOME, READ, RESPOND, TICK, TICK_BITS, WRITE, sectors_of
+from warpsim.machine.host import borrowed, compiled, eldest, inlined, lowest, matches, ones, prefetch
+from warpsim.machine.records import ATOMIC, FILL, HOME, READ, RESPOND, TICK, TICK_BITS, WRITE, sectors_of
 
-WAYS = 64  # stride of a set in the arrays
+WAYS = 32  # stride of a set in the arrays
+MARKS = 2 * WAYS  # bytes of a set: a sign of each way's tag, then when it was touched, in lines of the set, modulo 256
 QUEUE = 8192  # partly written lines that a slice can list
 INLINE = 4 * TICK  # responses due this soon are charged at once
 
-WAITED = 1 << 17  # flag of an entry's state
-ONE, ALL = np.int64(1), np.int64(-1)
+WAITED = 1 << 16  # flag of an entry's state
+ONE, ALL = np.int64(1), np.int64((1 << WAYS) - 1)
 
 # What comes next for a message.
 NOTHING, LATER, FINISHED, ANSWERED = np.int64(0), np.int64(1), np.int64(2), np.int64(3)
@@ -37,11 +41,11 @@ def sign_of(tag):
 
 
 @inlined
-def look_up(entries, signs, first, tag):
-    """Entry of the set that starts at `first` with that tag, or -1."""
-    found = matches(signs, first, sign_of(tag))
+def look_up(entries, marks, number, tag):
+    """Entry of a set with that tag, or -1."""
+    found = matches(marks, number * MARKS, sign_of(tag)) & ALL
     while found:
-        entry = first + lowest(found)
+        entry = number * WAYS + lowest(found)
         if entries[entry].tag == tag:
             return entry
         found &= found - 1
@@ -76,46 +80,32 @@ def write_back(entries, entry, group, slice_record, slice_, commands, total, tim
 
 
 @inlined
-def next_way(group, ways):
-    """The first way from the hand on that is neither under way nor referenced, or -1."""
-    open_ways = ~(group.busy | group.referenced) & ways
-    if open_ways == 0:
-        return -1
-    behind = open_ways & (ALL << group.hand)
-    return lowest(behind if behind else open_ways)
+def touch(p, group, marks, entry, again):
+    """A use of an entry: it is as young as the last line of its set, or younger if it is used again or dirty."""
+    younger = p.kept_age if again or (group.dirty >> (entry & (WAYS - 1))) & 1 else 0
+    marks[2 * entry - (entry & (WAYS - 1)) + WAYS] = np.uint8((group.lines + younger) & 255)
 
 
 @inlined
-def insert(ways, entries, signs, group, first, slice_record, slice_, commands, total, line, time):
-    """A way for a new line: one that was only passed through, else the hand's next; -1 if none can go.
+def next_way(p, group, marks, number, allowed):
+    """The way that was longest untouched, of those in a bit map; WAYS: none."""
+    return eldest(marks, number * MARKS + WAYS, group.lines + p.kept_age + 1, allowed)
 
-    The hand goes round the set, past lines under way and, once, past referenced ones. `ways` is a bit map of all.
-    """
-    way = np.int64(group.victim)
-    if way >= 0:
-        group.victim = -1
-        if ((group.dirty | group.busy | group.referenced) >> way) & 1:
-            way = np.int64(-1)
-    if way < 0:
-        hand = np.int64(group.hand)
-        way = next_way(group, ways)
-        if way >= 0:
-            passed = (ALL << hand) & ~(ALL << way) if way >= hand else (ALL << hand) | ~(ALL << way)
-            group.referenced &= ~(passed & ~group.busy)
-        else:
-            free = ~group.busy & ways
-            if free == 0:
-                return -1
-            group.referenced &= group.busy
-            behind = free & (ALL << hand)
-            way = lowest(behind if behind else free)
-        group.hand = way + 1 if (ways >> way) & 2 else 0
-    entry = first + way
+
+@inlined
+def insert(p, entries, marks, group, number, slice_record, slice_, commands, total, line, time):
+    """A way for a new line, or -1 if all lines of the set are under way."""
+    way = next_way(p, group, marks, number, ~group.busy)
+    if way == WAYS:
+        return -1
+    entry = number * WAYS + way
     if (group.dirty >> way) & 1:
         write_back(entries, entry, group, slice_record, slice_, commands, total, time)
+    group.lines += 1
     entries[entry].tag = line & 0x7FFFFFFF
     entries[entry].state = 0
-    signs[entry] = sign_of(line & 0x7FFFFFFF)
+    marks[number * MARKS + way] = sign_of(line & 0x7FFFFFFF)
+    touch(p, group, marks, entry, False)
     return entry
 
 
@@ -142,7 +132,7 @@ def settle(entries, slice_record, slice_, queue, commands, total, time):
 
 
 @inlined
-def written(p, msg, entries, entry, sets, slice_record, slice_, queue, commands, total, time):
+def written(p, msg, entries, marks, entry, sets, slice_record, slice_, queue, commands, total, time):
     """Account for a write's sectors in an entry of its home slice."""
     group = sets[entry // WAYS]
     e = entries[entry]
@@ -183,17 +173,16 @@ def written(p, msg, entries, entry, sets, slice_record, slice_, queue, commands,
     if p.partial_lines > 0:
         while slice_record.partial > p.partial_lines and slice_record.partial_head < slice_record.partial_tail:
             settle(entries, slice_record, slice_, queue, commands, total, time)
+    touch(p, group, marks, entry, False)
     if 0 < p.dirty_ways < ones(group.dirty):
-        others = group.dirty & ~(ONE << (entry & (WAYS - 1)))
-        behind = others & (ALL << group.clean_hand)
-        way = lowest(behind if behind else others)
-        first = entry & ~(WAYS - 1)
-        write_back(entries, first + way, group, slice_record, slice_, commands, total, time)
-        group.clean_hand = way + 1 if way + 1 < p.ways else 0
+        number = entry // WAYS
+        way = next_way(p, group, marks, number, group.dirty & ~(ONE << (entry & (WAYS - 1))))
+        write_back(entries, number * WAYS + way, group, slice_record, slice_, commands, total, time)
+        marks[number * MARKS + WAYS + way] -= np.uint8(p.kept_age)
 
 
 @inlined
-def go_on(p, sms, messages, responses, counts, buckets, i, step, time, now):
+def go_on(p, sms, messages, responses, follows, counts, buckets, i, step, time, now):
     """What comes next for a message: nothing yet, an event at `time`, or its response.
 
     One that has its sectors answers at once, or as an event of its own when the slice is behind.
@@ -205,7 +194,7 @@ def go_on(p, sms, messages, responses, counts, buckets, i, step, time, now):
             messages[i].stage = RESPOND
             step = LATER
     if step == ANSWERED:
-        respond(p, sms, messages, responses, i, time)
+        respond(p, sms, messages, responses, follows, counts, buckets, i, time, now)
     elif step == LATER:
         messages[i].time = time
         schedule(counts, buckets, i, time, now)
@@ -236,7 +225,7 @@ def arrive(messages, entries, entry, got, sets, slice_record, stack, depth):
 
 
 @inlined
-def filled(p, sms, messages, responses, counts, buckets, entries, sets, slices, stack, i, time, now):
+def filled(p, sms, messages, responses, follows, counts, buckets, entries, sets, slices, stack, i, time, now):
     """Sectors of a message arrived from DRAM or the other side: into its entries, on to all that waited for them."""
     depth = 1
     stack[0] = i
@@ -251,9 +240,6 @@ def filled(p, sms, messages, responses, counts, buckets, entries, sets, slices, 
             if (entries[entry].state >> 8) & msg.fetch:
                 wait(messages, entries, entry, j)
                 continue
-            group = sets[entry // WAYS]
-            if not (group.referenced >> (entry & (WAYS - 1))) & 1:
-                group.victim = entry & (WAYS - 1)
             msg.home = -1
         if msg.near >= 0:
             entry = np.int64(msg.near)
@@ -264,7 +250,7 @@ def filled(p, sms, messages, responses, counts, buckets, entries, sets, slices, 
             if (entries[entry].state >> 8) & msg.mask & 15:
                 wait(messages, entries, entry, j)
                 continue
-        go_on(p, sms, messages, responses, counts, buckets, j, FINISHED, time, now)
+        go_on(p, sms, messages, responses, follows, counts, buckets, j, FINISHED, time, now)
 
 
 @inlined
@@ -279,8 +265,16 @@ def pairs(mask, fetch):
 
 
 @inlined
-def serve(p, total, msg, i, stage, messages, entries, signs, sets, slices, queue, commands, channels, statistics, deals,
-          ways, sets_per_slice, by_deals, by_clump):  # fmt: skip
+def write(slice_record, time, ticks):
+    """Put sectors into a slice's data, of stores or of what comes from elsewhere; returns when they are in."""
+    slice_record.filled = max(time, slice_record.filled) + ticks
+    slice_record.writing += ticks
+    return slice_record.filled
+
+
+@inlined
+def serve(p, total, msg, i, stage, messages, entries, marks, sets, slices, queue, commands, channels, statistics, deals,
+          sets_per_slice, by_deals, by_clump):  # fmt: skip
     """A message is at a slice, the near one or its home; returns what comes next for it, and when."""
     at_home = stage == HOME
     kind = msg.kind
@@ -289,7 +283,6 @@ def serve(p, total, msg, i, stage, messages, entries, signs, sets, slices, queue
     here = slices[slice_]
     line = msg.line
     number = slice_ * sets_per_slice + msg.set
-    first = number * WAYS
     mask = np.int64(msg.mask)
     want = mask if direct or not at_home else np.int64(msg.fetch)  # sectors wanted of this slice
     n = sectors_of(want)
@@ -297,39 +290,48 @@ def serve(p, total, msg, i, stage, messages, entries, signs, sets, slices, queue
     if kind == READ:
         ticks = max(p.slice_request_ticks, n * p.slice_sector_ticks)
     elif kind == WRITE:
-        part = sectors_of(mask & (15 ^ msg.full))
-        ticks = p.slice_request_ticks  # passed on with nothing but the request
-        if at_home:
-            ticks = max(ticks, (n - part) * p.slice_write_ticks + part * p.partial_ticks)
+        ticks = p.slice_request_ticks
     elif at_home:
-        ticks = max(
-            p.slice_request_ticks,
-            msg.operations * (p.atomic_repeat_ticks if here.atomic == line else p.atomic_ticks),
-        )
-        here.atomic = line
+        # Its turns at L1TEX come as one message; those after the first touch some of its sectors only.
+        asked = sectors_of(mask)
+        ticks = max(p.slice_request_ticks, (asked + (msg.operations - 1) * (asked + 1) // 2) * p.atomic_ticks)
     else:
         ticks = p.slice_request_ticks
     through = max(msg.time, here.free) + ticks
     here.free = through
     here.busy += ticks
+    if kind == WRITE:
+        part = sectors_of(mask & (15 ^ msg.full))
+        ticks = (n - part) * p.slice_write_ticks + (part * p.partial_ticks if at_home else 0)
+        if ticks:
+            through = write(here, through, ticks)
     total.l2_sectors += n
     if not at_home and (kind != READ or p.near_copies == 0):
         # Passed on to the other side.
         if kind != READ:
             total.l2_hits += n
             statistics[msg.instruction].l2_hits += n
+        if kind == WRITE and p.near_copies:
+            group = sets[number]
+            whole = np.int64(msg.full) & mask
+            entry = look_up(entries, marks, number, np.int32(line & 0x7FFFFFFF))
+            if entry < 0 and whole:
+                entry = insert(p, entries, marks, group, number, here, slice_, commands, total, line, through)
+            if entry >= 0:
+                entries[entry].state |= whole
+                touch(p, group, marks, entry, False)
         msg.fetch = pairs(mask, p.fetch)
         msg.stage = HOME
         return LATER, through + p.hop_ticks
     group = sets[number]
-    entry = look_up(entries, signs, first, np.int32(line & 0x7FFFFFFF))
+    entry = look_up(entries, marks, number, np.int32(line & 0x7FFFFFFF))
     state = np.int64(entries[entry].state) if entry >= 0 else np.int64(0)
     missing = (want if kind == READ else mask) & (15 ^ (state & 15))
     under_way = (state >> 8) & 15
     ask = pairs(missing & (15 ^ under_way), p.fetch) & (15 ^ (state & 15)) & (15 ^ under_way)
     if kind == READ:
         if entry >= 0 and (missing == 0 or direct or not at_home):
-            group.referenced |= ONE << (entry - first)
+            touch(p, group, marks, entry, True)
         if direct or not at_home or p.near_copies == 0:
             # The counter of misses counts what is fetched, asked for or not; sectors under way are hits.
             hits = n - sectors_of(want & ask)
@@ -353,11 +355,11 @@ def serve(p, total, msg, i, stage, messages, entries, signs, sets, slices, queue
             wait(messages, entries, entry, i)
             return NOTHING, through
     if entry < 0:
-        entry = insert(ways, entries, signs, group, first, here, slice_, commands, total, line, through)
+        entry = insert(p, entries, marks, group, number, here, slice_, commands, total, line, through)
     if kind == READ:
         if entry >= 0:
             entries[entry].state |= ask << 8
-            group.busy |= ONE << (entry - first)
+            group.busy |= ONE << (entry & (WAYS - 1))
         if not at_home:
             msg.near = entry
             msg.fetch = ask
@@ -381,16 +383,18 @@ def serve(p, total, msg, i, stage, messages, entries, signs, sets, slices, queue
             if entry < 0:
                 command(commands, total, WRITE_LINE, -1, line, slice_, mask, through)
             else:
-                written(p, msg, entries, entry, sets, here, slice_, queue, commands, total, through)
+                written(p, msg, entries, marks, entry, sets, here, slice_, queue, commands, total, through)
             if p.write_queue_ticks > 0:
                 size = deals.shape[0] // DEALS
                 channel = channels[np.int64(place(line & 0x7FFFFFFF, deals, size, by_deals, p.clump_lines, by_clump))]
                 done += max(0, channel.free + max(channel.backlog, channel.rows) - through - p.write_queue_ticks)
             return FINISHED, done
+        if kind == ATOMIC:
+            done += p.atomic_latency_ticks
         if entry < 0:
             return FINISHED, done
-        group.dirty |= ONE << (entry - first)
-        group.referenced |= ONE << (entry - first)
+        group.dirty |= ONE << (entry & (WAYS - 1))
+        touch(p, group, marks, entry, False)
         entries[entry].state |= mask << 4
         if missing == 0:
             return FINISHED, done
@@ -400,7 +404,7 @@ def serve(p, total, msg, i, stage, messages, entries, signs, sets, slices, queue
             wait(messages, entries, entry, i)
             return NOTHING, through
         entries[entry].state |= ask << 8
-        group.busy |= ONE << (entry - first)
+        group.busy |= ONE << (entry & (WAYS - 1))
     command(commands, total, READ_LINE, i, line, slice_, ask, through)
     return NOTHING, through
 
@@ -411,12 +415,11 @@ def advance(m, begin, end):
     p = m.parameters[0]
     total = m.totals[0]
     sms, messages, responses = borrowed(m.sms), borrowed(m.messages), borrowed(m.responses)
-    counts, buckets = borrowed(m.counts), borrowed(m.buckets)
-    entries, signs = borrowed(m.entries), borrowed(m.signs)
+    counts, buckets, follows = borrowed(m.counts), borrowed(m.buckets), borrowed(m.follows)
+    entries, marks = borrowed(m.entries), borrowed(m.marks)
     sets, slices, queue, stack = borrowed(m.sets), borrowed(m.slices), borrowed(m.queue), borrowed(m.stack)
     commands, channels, statistics = borrowed(m.commands), borrowed(m.channels), borrowed(m.statistics)
     deals = borrowed(m.channel_deals)
-    ways = np.int64(np.uint64(0xFFFFFFFFFFFFFFFF) >> np.uint64(64 - p.ways))
     sets_per_slice = p.sets
     by_deals, by_clump = inverse_of(deals.shape[0] // DEALS), inverse_of(p.clump_lines)
     for now in range(begin, end):
@@ -437,17 +440,16 @@ def advance(m, begin, end):
             elif msg.stage != RESPOND:
                 number = np.int64(msg.home_slice if msg.stage == HOME else msg.near_slice) * sets_per_slice + msg.set
                 prefetch(sets, number)
-                prefetch(signs, number * WAYS)
+                prefetch(marks, number * MARKS)
         ahead = (now + 1) & (CALENDAR - 1)
         for k in range(counts[ahead]):
             msg = messages[np.int64(buckets[ahead * BUCKET + k])]
             if msg.stage < FILL:
                 number = np.int64(msg.home_slice if msg.stage == HOME else msg.near_slice) * sets_per_slice + msg.set
-                found = matches(signs, number * WAYS, sign_of(msg.line & 0x7FFFFFFF))
-                prefetch(entries, number * WAYS + (lowest(found) if found else max(next_way(sets[number], ways), 0)))
-                if msg.kind == WRITE:  # which may make a dirty line leave
-                    dirty = sets[number].dirty & (ALL << sets[number].clean_hand)
-                    prefetch(entries, number * WAYS + (lowest(dirty) if dirty else 0))
+                group = sets[number]
+                found = matches(marks, number * MARKS, sign_of(msg.line & 0x7FFFFFFF)) & ALL
+                way = lowest(found) if found else next_way(p, group, marks, number, ~group.busy) & (WAYS - 1)
+                prefetch(entries, number * WAYS + way)
         k = -1
         while k + 1 < counts[b]:
             k += 1
@@ -455,13 +457,17 @@ def advance(m, begin, end):
             msg = messages[i]
             t = msg.time
             if (t >> TICK_BITS) > now:
-                go_on(p, sms, messages, responses, counts, buckets, i, LATER, t, now)
+                go_on(p, sms, messages, responses, follows, counts, buckets, i, LATER, t, now)
                 continue
             stage = msg.stage
             if stage == FILL:
-                step, at = ANSWERED, t
-                # Mostly the line is near or home alone and nobody waits for it.
                 near = np.int64(msg.near)
+                if msg.home >= 0:
+                    write(slices[msg.home_slice], t, sectors_of(np.int64(msg.full)) * p.slice_write_ticks)
+                if near >= 0:
+                    t = write(slices[msg.near_slice], t, sectors_of(np.int64(msg.fetch)) * p.slice_write_ticks)
+                step, at = FINISHED, t
+                # Mostly the line is near or home alone and nobody waits for it.
                 simple = msg.home < 0 and near >= 0
                 if simple:
                     fetch = np.int64(msg.fetch)
@@ -475,13 +481,15 @@ def advance(m, begin, end):
                         simple = (state >> 8) & msg.mask & 15 == 0
                 if not simple:
                     step = NOTHING
-                    filled(p, sms, messages, responses, counts, buckets, entries, sets, slices, stack, i, t, now)
+                    filled(
+                        p, sms, messages, responses, follows, counts, buckets, entries, sets, slices, stack, i, t, now
+                    )
             elif stage == RESPOND:
                 step, at = ANSWERED, t
             else:
                 step, at = serve(
-                    p, total, msg, i, stage, messages, entries, signs, sets, slices, queue, commands, channels,
-                    statistics, deals, ways, sets_per_slice, by_deals, by_clump,
+                    p, total, msg, i, stage, messages, entries, marks, sets, slices, queue, commands, channels,
+                    statistics, deals, sets_per_slice, by_deals, by_clump,
                 )  # fmt: skip
-            go_on(p, sms, messages, responses, counts, buckets, i, step, at, now)
+            go_on(p, sms, messages, responses, follows, counts, buckets, i, step, at, now)
         counts[b] = 0

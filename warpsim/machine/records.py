@@ -26,7 +26,7 @@ NEAR, HOME, FILL, RESPOND = 0, 1, 2, 3
 IDLE, RUNNING, WAITING, AT_BARRIER, AT_LSU = 0, 1, 2, 3, 4
 
 # Phases of the operation a warp is at.
-GAP, CHECK, PORT, EXECUTE = 0, 1, 2, 3
+GAP, CHECK, PORT, EXECUTE, LEAVE = 0, 1, 2, 3, 4
 
 MESSAGE = np.dtype(
     [
@@ -48,7 +48,7 @@ MESSAGE = np.dtype(
         ("fetch", np.uint8),  # sectors that come from DRAM or the other side
         ("full", np.uint8),  # sectors wholly written
         ("cover", np.uint8),  # bytes written in each other sector
-        ("operations", np.uint8),
+        ("operations", np.uint8),  # of an atomic; of a read those that share the request, none: it has followed another
         ("barrier", np.uint8),  # scoreboard, 7 none, 8 + g: group g of asynchronous copies
         ("set", np.int32),  # of L2, in the slice it goes to next
         ("request", np.int32),  # its record in the log, plus one; 0: none
@@ -101,6 +101,7 @@ SM_STATE = np.dtype(
         ("out_tail", np.int64),
         ("store_head", np.int64),
         ("store_tail", np.int64),
+        ("stored", np.int64),  # cycle in which the last store leaves it
         ("begun", np.int64),  # whether a CTA has run on it; then the cycle from which its code is at hand
         # counters
         ("issued", np.int64),  # scheduler cycles
@@ -203,15 +204,7 @@ ENTRY = np.dtype(  # a way of a set of L2
 )
 
 SET = np.dtype(  # of L2; its ways' states that matter to others, as bit maps
-    [
-        ("dirty", np.int64),
-        ("busy", np.int64),  # sectors under way
-        ("referenced", np.int64),
-        ("hand", np.int16),
-        ("clean_hand", np.int16),
-        ("victim", np.int16),
-        ("padding", np.int16),
-    ],
+    [("dirty", np.int64), ("busy", np.int64), ("lines", np.int64)],  # busy: sectors under way; lines that came into it
     align=True,
 )
 
@@ -219,10 +212,11 @@ SLICE = np.dtype(
     [
         ("free", np.int64),  # ticks
         ("busy", np.int64),
+        ("filled", np.int64),  # ticks: when all that came to be written is
+        ("writing", np.int64),
         ("partial_head", np.int64),
         ("partial_tail", np.int64),
         ("partial", np.int64),  # lines now partly written
-        ("atomic", np.int64),  # line of the last atomic
     ],
     align=True,
 )
@@ -268,6 +262,8 @@ TOTALS = np.dtype(
         ("flying", np.int64),  # sectors of loads under way
         ("warps", np.int64),  # resident
         ("l2_asked", np.int64),  # sectors that the SMs asked of L2 or sent to it
+        ("merged_requests", np.int64),  # reads that L2 never saw
+        ("merged_sectors", np.int64),
         ("logged", np.int64),  # records in the log
     ],
     align=True,

@@ -40,6 +40,7 @@ from warpsim.machine.records import (
     EXECUTE,
     GAP,
     IDLE,
+    LEAVE,
     NEVER,
     PENDING_FIRST,
     PENDING_STRIDE,
@@ -535,10 +536,13 @@ def advance(m, end):
                                     if entry >= 0:
                                         lines[first_line + entry].pending |= send
                                         await_sectors(awaited, bank, capacity, sm, entry)
-                                elif kind == LOCAL_STORE:
+                                elif kind in (STORE, LOCAL_STORE) and not bypass:
+                                    # Written through; the line stays, as if it had been hit.
                                     bank = bank_of(line, p.mask0, p.mask1)
                                     entry = find(lines, signs, first_line, sm, bank, capacity, line)
-                                    if entry < 0:
+                                    if entry >= 0:
+                                        mark(marks, banks, bank, capacity, sm, entry)
+                                    elif word & 0xF0:
                                         entry = allocate(
                                             lines, signs, marks, awaited, banks, capacity, first_line, sm,
                                             bank, line, s.requests,
@@ -599,7 +603,7 @@ def advance(m, end):
                                 total.busy += 1
                                 total.l2_asked += n
                                 if is_store:
-                                    port += p.request_ticks + n * p.store_ticks
+                                    port += max(p.request_ticks, n * p.store_ticks)
                                     msg.full = (word >> 4) & 15
                                     msg.cover = cover
                                     s.stores += 1
@@ -618,9 +622,10 @@ def advance(m, end):
                                     if kind == ATOMIC:
                                         msg.kind = ATOMIC_MESSAGE
                                         msg.operations = ((word >> 8) & 31) + 1
-                                        port += n * p.store_ticks
+                                        port += max(0, n * p.store_ticks - p.request_ticks)
                                     else:
                                         msg.kind = READ
+                                        msg.operations = 0
                                     if code < 7:
                                         board_pending[row * PENDING_STRIDE + PENDING_FIRST + code] += 1
                                     elif code >= 8:
@@ -636,6 +641,8 @@ def advance(m, end):
                                     s.out_tail += 1
                             s.port_busy += port - departure
                             s.port_free = port
+                            if is_store:
+                                s.stored = port >> TICK_BITS
                             if is_store:
                                 data += p.store_wavefronts
                             elif misses > 0:
@@ -678,6 +685,12 @@ def advance(m, end):
                     g = groups[row * GROUPS + (w.group_tail & (GROUPS - 1))]
                     g.pending = 0
                     g.time = 0
+                elif kind == EXIT and w.phase != LEAVE and s.stored > t:
+                    # It holds its place until its stores have left the SM.
+                    w.phase = LEAVE
+                    heap[base + r] = (s.stored << 6) | r
+                    top = min(top, (s.stored << 6) | r)
+                    break
                 elif kind in (BARRIER, EXIT):
                     slot = row // p.warps
                     c = ctas[slot]
