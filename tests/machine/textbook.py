@@ -30,7 +30,7 @@ class Textbook:
         sms = gpu.sm.count
         one = lambda n: [simpy.Resource(env) for _ in range(n)]  # noqa: E731
         self.lanes, self.tag, self.data, self.port, self.back = one(4 * sms), one(sms), one(sms), one(sms), one(sms)
-        self.slices, self.channels = one(gpu.l2.slices), one(gpu.dram.channels)
+        self.slices, self.writes, self.channels = one(gpu.l2.slices), one(gpu.l2.slices), one(gpu.dram.channels)
         self.deals = deal_table(gpu.l2.slices, SLICE_ROUNDS)
         self.channel_deals = deal_table(gpu.dram.channels, CHANNEL_ROUNDS)
         self.leaving: list[list[Any]] = [[] for _ in range(sms)]  # of each SM: events of its stores' departures
@@ -180,11 +180,11 @@ class Textbook:
         near = (sm * gpu.crossbar.gpcs // gpu.sm.count) % gpu.l2.partitions * half + home % half
         if store:
             if near != home:
-                yield from self.serve(near, n, self.written)
+                yield from self.store(near, n)
                 self.l2.update({(near, line, k): env.timeout(0) for k in range(4) if mask >> k & 1})
                 yield env.timeout(gpu.l2.hop_latency * T)
             self.l2.update({(home, line, k): env.timeout(0) for k in range(4) if mask >> k & 1})
-            yield from self.serve(home, n, self.written)
+            yield from self.store(home, n)
             yield env.timeout(gpu.l2.hop_latency * T if near != home else 0)
         else:
             yield from self.read(near, home, line, mask, False)
@@ -197,10 +197,15 @@ class Textbook:
             yield env.timeout(gpu.l1.return_latency * T)
         there.succeed()
 
-    def serve(self, place: int, sectors: int, each: int | None = None) -> Step:
-        ticks = max(self.request, sectors * (self.sector if each is None else each))
+    def serve(self, place: int, sectors: int) -> Step:
+        ticks = max(self.request, sectors * self.sector)
         yield from self.occupy(self.slices[place], ticks)
         yield self.env.timeout(ticks)
+
+    def store(self, place: int, sectors: int) -> Step:
+        yield from self.serve(place, 0)
+        yield from self.occupy(self.writes[place], sectors * self.written)
+        yield self.env.timeout(sectors * self.written)
 
     def read(self, place: int, home: int, line: int, mask: int, far: bool) -> Step:
         """Sectors of a line from a slice: what it has or awaits, and the rest from home or DRAM, in pairs.
@@ -228,5 +233,8 @@ class Textbook:
                     len(ask) * self.burst,
                 )
                 yield env.timeout(len(ask) * self.burst + (gpu.dram.latency + far * gpu.dram.far_latency) * T)
+            filling = env.process(self.occupy(self.writes[place], len(ask) * self.written))
+            if not far:
+                yield filling
             arrival.succeed()
         yield env.all_of(awaited)

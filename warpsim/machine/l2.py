@@ -266,10 +266,11 @@ def pairs(mask, fetch):
 
 @inlined
 def write(slice_record, time, ticks):
-    """Put sectors into a slice's data, of stores or of what comes from elsewhere; returns when they are in."""
-    slice_record.filled = max(time, slice_record.filled) + ticks
+    """Put sectors into a slice's data, of stores or of what comes from elsewhere; returns when that begins."""
+    begin = max(time, slice_record.filled)
+    slice_record.filled = begin + ticks
     slice_record.writing += ticks
-    return slice_record.filled
+    return begin
 
 
 @inlined
@@ -304,7 +305,7 @@ def serve(p, total, msg, i, stage, messages, entries, marks, sets, slices, queue
         part = sectors_of(mask & (15 ^ msg.full))
         ticks = (n - part) * p.slice_write_ticks + (part * p.partial_ticks if at_home else 0)
         if ticks:
-            through = write(here, through, ticks)
+            through = write(here, through, ticks) + ticks
     total.l2_sectors += n
     if not at_home and (kind != READ or p.near_copies == 0):
         # Passed on to the other side.

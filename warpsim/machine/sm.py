@@ -480,7 +480,7 @@ def advance(m, end):
                             cover = 32
                             if is_store and kind != REDUCTION:
                                 sectors = (header >> 40) & 255
-                                cover = min(32, op.width * ((header >> 32) & 63) // max(sectors, 1))
+                                cover = min(32, (op.width * ((header >> 32) & 63) + sectors - 1) // max(sectors, 1))
                             for k in range(count):
                                 word = words[row * (word_mask + 1) + ((at + 1 + k) & word_mask)]
                                 mask = word & 15
