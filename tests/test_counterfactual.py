@@ -140,10 +140,7 @@ def test_a_finding_that_no_second_run_can_take_away_keeps_what_it_has() -> None:
         ("transpose_unpadded_32x8", "transpose_tiled_32x8", "shared load"),
         ("bank_column", "bank_padded", "shared load"),
         ("column_walk", "row_walk", "load"),
-        pytest.param(
-            *("structs_aos", "structs_soa", "load"),
-            marks=pytest.mark.xfail(strict=False, reason="copies of 4 Mi floats are some 10 % slow in the model"),
-        ),
+        ("structs_aos", "structs_soa", "load"),
     ],
 )
 def test_the_gain_is_within_15_percent_of_what_an_h200_gained(before: str, after: str, access: str) -> None:
