@@ -41,7 +41,9 @@ def test_a_matrix_products_dram_traffic_is_ideal_because_l2_serves_the_other_cta
     n = 128
     result = run(name, n=n)
     assert dram_read(result) == pytest.approx(2 * 4 * n * n, rel=0.1)
-    assert l2_read(result) > 1.9 * dram_read(result)
+    missed = result.metrics["l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_miss.sum"] * 32
+    assert missed > 1.9 * dram_read(result)  # and some of it merges on its way to L2
+    assert dram_read(result) < l2_read(result) <= missed
     assert result.derived["l2"]["hit_rate"] > 0.5
 
 
