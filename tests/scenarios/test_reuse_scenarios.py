@@ -38,7 +38,7 @@ def test_tiles_divide_a_matrix_products_global_loads_by_32() -> None:
 
 @pytest.mark.parametrize("name", ["matmul_naive", "matmul_tiled"])
 def test_a_matrix_products_dram_traffic_is_ideal_because_l2_serves_the_other_ctas(name: str) -> None:
-    n = 128
+    n = 256
     result = run(name, n=n)
     assert dram_read(result) == pytest.approx(2 * 4 * n * n, rel=0.1)
     missed = result.metrics["l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_miss.sum"] * 32
