@@ -522,7 +522,7 @@ def advance(m, end):
                                     n_send = sectors_of(send)
                                     statistics[op.index].l1_hits += n_all - n_send
                                     statistics[op.index].l1_misses += n_send
-                                    if kind == LOAD:
+                                    if kind in (LOAD, ASYNC_COPY):
                                         s.load_hits += n_all - n_send
                                         s.load_misses += n_send
                                     if send == 0:
@@ -556,7 +556,7 @@ def advance(m, end):
                                     misses += 1
                                     n_all = sectors_of(mask)
                                     statistics[op.index].l1_misses += n_all
-                                    if kind == LOAD:
+                                    if kind in (LOAD, ASYNC_COPY):
                                         s.load_misses += n_all
                                 n = sectors_of(send)
                                 if is_store and kind != REDUCTION and p.merge_lines > 0:
