@@ -92,6 +92,15 @@ def shared_atomics_broadcast(patch: pytest.MonkeyPatch) -> None:
 
 @pattern_fault
 def last_lane_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """Of loads and stores: an atomic would look for its line for ever."""
+    original = coalescing.global_request
+
+    def atomic(rule: Any, *arguments: Any) -> Any:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(coalescing, "global_request", original)
+            return rule(*arguments)
+
+    wrap(patch, "atomic_request", atomic)
     wrap(patch, "global_request", lambda rule, a, active, *rest: rule(a, active & 0x7FFFFFFF, *rest))
 
 

@@ -151,14 +151,14 @@ def ignores_pages(p: Pattern, gpu: Gpu) -> None:
 
 def renames_banks(p: Pattern, gpu: Gpu) -> None:
     """XOR-ing all line numbers with a constant, or turning the shared banks, only renames banks: no figure changes."""
+    found = _figures(p, gpu)
     if p.space == "global":
         flip = (1 + p.mask % 1023) << 7
-        moved = _figures(p, gpu, addresses=tuple(a ^ flip for a in p.addresses))
-        names: Sequence[str] = GLOBAL
-    else:
-        moved = _figures(p, gpu, addresses=tuple(a + 16 * (1 + p.mask % 7) for a in p.addresses))
-        names = ("data_wavefronts", "conflicts")
-    _agree(_only(_figures(p, gpu), names), moved, "banks renamed")
+        _agree(_only(found, GLOBAL), _figures(p, gpu, addresses=tuple(a ^ flip for a in p.addresses)), "banks renamed")
+        return
+    turned = [[a + 16 * turn for a in p.addresses] for turn in range(1, 8)]
+    for moved in _figures_of_rows(p, gpu, turned):
+        _agree(_only(found, ("data_wavefronts", "conflicts")), moved, "banks renamed")
 
 
 def grows_with_lanes(p: Pattern, gpu: Gpu) -> None:

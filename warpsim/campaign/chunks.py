@@ -180,10 +180,11 @@ def _keep(
         return
 
     laws_of_case = dict.fromkeys(failing, law)
-    names = () if law == "is_accepted" else tuple(laws.KERNEL_LAWS) if law in laws.KERNEL_LAWS else (law,)
+    alike = next((tuple(table) for table in (laws.PATTERN_LAWS, laws.KERNEL_LAWS) if law in table), (law,))
+    names = () if law == "is_accepted" else alike
 
     def judge(case: Case) -> Disagreement | None:
-        """A smaller kernel may show the same fault by another law: what loses a tile's conflicts can lose an output."""
+        """A smaller case may show the same fault by another law: what loses a tile's conflicts can lose an output."""
         found = _judge([case], chunk, gpu, names)[0]
         if found:
             laws_of_case[case] = law if law in found else next(iter(found))

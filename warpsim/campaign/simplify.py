@@ -60,7 +60,7 @@ def simplify(
 def complexity(case: Case) -> tuple[int, ...]:
     """What a step must lower: lanes and addresses of a pattern; lines, statements, expressions, launch of a kernel."""
     if isinstance(case, Pattern):
-        return sum(case.active), sum(case.addresses)
+        return sum(case.active), case.op != "load", bool(case.kind), sum(case.addresses)
     every = list(grammar.statements(case.body))
     leaves = [leaf for e in grammar.expressions(case.body) for leaf in _leaves(e)]
     return (
@@ -96,7 +96,8 @@ def _leaves(expression: Expression) -> Iterator[Number | Name]:
 
 
 def _patterns(p: Pattern) -> Iterator[Pattern]:
-    """Fewer lanes: half of them, then one less; then all addresses moved to the start."""
+    """A load, where it fails too; fewer lanes: half of them, then one less; then all addresses moved to the start."""
+    yield replace(p, op="load", kind="")
     if p.op.startswith("ldmatrix"):
         return
     lanes = [lane for lane in range(32) if p.active[lane]]
