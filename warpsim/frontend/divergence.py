@@ -55,6 +55,16 @@ def _remove(s, w):
 
 
 @njit
+def _alike(values, first, left, lane):
+    """The lanes of `left` whose values are that of one of them; lane k's is `values[first + k]`."""
+    together = np.uint32(0)
+    for other in range(32):
+        if on(left, other) and values[first + other] == values[first + lane]:
+            together |= np.uint32(1) << np.uint32(other)
+    return together
+
+
+@njit
 def _open(s, w):
     """Lanes for which entry w still waits."""
     return s[WAITING + 4 * w + 3] & ~s[EXITED] & ~s[WAITING + 4 * w + 1]
@@ -180,10 +190,7 @@ def diverge(context, row, kind, argument, mask, targets):
         left = np.uint32(mask)
         while left != np.uint32(0):
             lane = first_lane(left)
-            together = np.uint32(0)
-            for other in range(32):
-                if on(left, other) and s[RETURNS + other] == s[RETURNS + lane]:
-                    together |= np.uint32(1) << np.uint32(other)
+            together = _alike(s, RETURNS, left, lane)
             _push(s, s[RETURNS + lane], np.int32(together))
             left &= ~together
         return _next_ready(s)
@@ -192,10 +199,7 @@ def diverge(context, row, kind, argument, mask, targets):
         left = np.uint32(mask)
         while left != np.uint32(0):
             lane = first_lane(left)
-            together = np.uint32(0)
-            for other in range(32):
-                if on(left, other) and needs[other] == needs[lane]:
-                    together |= np.uint32(1) << np.uint32(other)
+            together = _alike(needs, 0, left, lane)
             if _gather(s, np.int32(argument), np.int32(together), _WARP, np.int32(np.uint32(needs[lane] & 0xFFFFFFFF))):
                 _push(s, s[PC], s[ACTIVE])
             left &= ~together
@@ -225,10 +229,7 @@ def diverge(context, row, kind, argument, mask, targets):
         left = np.uint32(mask)
         while left != np.uint32(0):
             lane = first_lane(left)
-            together = np.uint32(0)
-            for other in range(32):
-                if on(left, other) and t[other] == t[lane]:
-                    together |= np.uint32(1) << np.uint32(other)
+            together = _alike(t, 0, left, lane)
             block = np.int32(-1) if t[lane] < 0 or t[lane] & 15 else leaders[t[lane] >> 4]
             if block < 0:
                 return fail(context, BAD_TARGET, argument, lane, t[lane], row, 0)

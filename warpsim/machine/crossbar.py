@@ -183,24 +183,21 @@ def respond(p, sms, messages, responses, follows, counts, buckets, i, time, now)
         messages[i].operations = 0
     while True:
         msg = messages[i]
-        s = sms[msg.sm]
-        start = max(time, s.return_free)
-        finish = start
-        if msg.kind == READ or msg.kind == ATOMIC:
-            finish += sectors_of(msg.mask) * p.return_ticks
-        s.return_busy += finish - start
-        s.return_free = finish
-        due = (finish + p.response_latency + 63) >> TICK_BITS
-        responses[msg.sm * ring + (s.response_tail & (ring - 1))] = due << RESPONSE_BITS | i
-        s.response_tail += 1
+        if msg.time > time:
+            msg.stage = RESPOND
+            schedule(counts, buckets, i, msg.time, now)
+        else:
+            s = sms[msg.sm]
+            start = max(time, s.return_free)
+            finish = start
+            if msg.kind == READ or msg.kind == ATOMIC:
+                finish += sectors_of(msg.mask) * p.return_ticks
+            s.return_busy += finish - start
+            s.return_free = finish
+            due = (finish + p.response_latency + 63) >> TICK_BITS
+            responses[msg.sm * ring + (s.response_tail & (ring - 1))] = due << RESPONSE_BITS | i
+            s.response_tail += 1
         shared -= 1
         if shared <= 0:
             break
         i = np.int64(follows[i])
-        while shared > 0 and messages[i].time > time:
-            messages[i].stage = RESPOND
-            schedule(counts, buckets, i, messages[i].time, now)
-            shared -= 1
-            i = np.int64(follows[i])
-        if shared <= 0:
-            break
