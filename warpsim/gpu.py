@@ -360,12 +360,12 @@ def occupancy(gpu: Gpu, threads: int, registers: int, shared_bytes: int, *, carv
         )
     warps = -(-threads // 32)
     per_warp = -(-max(registers, 1) * 32 // gpu.sm.register_unit) * gpu.sm.register_unit
-    fitting = gpu.sm.registers // gpu.sm.schedulers // per_warp * gpu.sm.schedulers
+    fitting = gpu.sm.registers // gpu.sm.warp_unit // per_warp * gpu.sm.warp_unit  # each sub-partition has its own
     room = (gpu.shared.max_per_sm_kib if carveout is None else carveout) * 1024
     limits = {
         "warps": gpu.sm.max_warps // warps,
         "ctas": gpu.sm.max_ctas,
-        "registers": fitting // (-(-warps // gpu.sm.warp_unit) * gpu.sm.warp_unit),
+        "registers": fitting // warps,
         "shared": room // (shared_bytes + gpu.shared.reserved_per_cta_kib * 1024) if shared_bytes else 10**9,
     }
     limiter = min(limits, key=lambda name: limits[name])
