@@ -76,8 +76,8 @@ def test_a_profile_of_ones_own(tmp_path: Path) -> None:
         (256, 32, 0, 8, "warps"), (32, 16, 0, 32, "ctas"), (256, 64, 0, 4, "registers"), (1024, 40, 0, 1, "registers"),
         (96, 168, 0, 4, "registers"), (128, 16, 100 * 1024, 2, "shared"), (1024, 32, 122880, 1, "shared"),
         # What the driver says of an H200 of CTAs whose warps are no multiple of four.
-        (192, 26, 0, 10, "warps"), (64, 48, 0, 20, "registers"), (64, 30, 0, 32, "warps"), (64, 34, 16, 24, "registers"),
-        (64, 32, 8192, 25, "shared"), (32, 26, 0, 32, "ctas"),
+        (192, 26, 0, 10, "warps"), (64, 48, 0, 20, "registers"), (64, 30, 0, 32, "warps"),
+        (64, 34, 16, 24, "registers"), (64, 32, 8192, 25, "shared"), (32, 26, 0, 32, "ctas"),
     ],
 )  # fmt: skip
 def test_occupancy(threads: int, registers: int, shared: int, ctas: int, limiter: str) -> None:

@@ -218,6 +218,43 @@ def test_lanes_of_different_masks_vote_apart(gpu: str) -> None:
 
 
 @ARCHS
+def test_parted_lanes_use_one_convergence_barrier_at_a_time(gpu: str) -> None:
+    """Two loops of shuffles: lanes of both wait inside a region whose barrier has the same number."""
+    source = kernel(
+        "int v = in[i]; if (v & 1) { v *= 3;\n#pragma unroll 1\n"
+        "for (int k = 0; k < n; k++) v += __shfl_xor_sync(~0u, v, 1); out[i] = v; }"
+        "else { v *= 5;\n#pragma unroll 1\n"
+        "for (int k = 0; k < n; k++) v -= __shfl_xor_sync(~0u, v, 2); out[i] = v + 7; }"
+    )
+    given = np.random.default_rng(8).integers(0, 100, 64).astype(np.int32)
+    out = np.zeros(64, np.int32)
+    execute(source, 2, 32, [out, given, 3], gpu)
+    odd, lane = (given & 1).astype(bool), np.arange(64)
+    value = np.where(odd, 3 * given, 5 * given)
+    for _ in range(3):
+        value = np.where(odd, value + value[lane ^ 1], value - value[lane ^ 2])
+    np.testing.assert_array_equal(out, np.where(odd, value, value + 7))
+
+
+@ARCHS
+def test_lanes_of_a_mask_meet_at_different_places(gpu: str) -> None:
+    """Eight lanes each; some have no lane in one of the branches."""
+    source = kernel(
+        "unsigned mask = 255u << (i & 24); int v = in[i];"
+        "if (v & 1) { v *= 3; v += __shfl_xor_sync(mask, v, 1); out[i] = v; }"
+        "else { v *= 5; v -= __shfl_xor_sync(mask, v, 1); out[i] = v + 7; }"
+    )
+    given = np.random.default_rng(9).integers(0, 100, 64).astype(np.int32)
+    given[8:16] |= 1
+    given[40:56] &= ~1
+    out = np.zeros(64, np.int32)
+    execute(source, 2, 32, [out, given, 64], gpu)
+    own = np.where(given & 1, 3 * given, 5 * given)
+    other = own[np.arange(64) ^ 1]
+    np.testing.assert_array_equal(out, np.where(given & 1, own + other, own - other + 7))
+
+
+@ARCHS
 def test_the_last_cta_sums_up(gpu: str) -> None:
     """Fences, sleeps and a device counter: what has no effect on values does no harm."""
     source = "__device__ unsigned done;\n" + kernel(

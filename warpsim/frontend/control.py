@@ -9,7 +9,7 @@ from warpsim.frontend import context as ctx
 from warpsim.frontend import divergence as dv
 from warpsim.frontend.blocks import ARRIVED, WAIT, is_indirect_call, target_of
 from warpsim.frontend.emitter import Value
-from warpsim.frontend.frame import I32, I64, MASK, POINTER, V32, V64, Frame
+from warpsim.frontend.frame import I1, I32, I64, MASK, POINTER, V32, V64, Frame
 from warpsim.frontend.program import Instruction
 
 __all__ = ["CONTROL", "Control"]
@@ -170,10 +170,16 @@ class Control(Frame):
         b.position_at_end(over)
         self.call_diverge(dv.NEXT, 0, I32(0))
 
+    def write_barrier(self, number: int, lanes: ir.Value, mask: ir.Value) -> None:
+        """Set which lanes meet there, for the lanes of a mask."""
+        b, place = self.b, self.place(dv.BARRIERS + 32 * number)
+        b.store(b.select(mask, lanes, b.load(place, align=64, typ=V32)), place, align=64)
+
     def _bssy(self, i: Instruction) -> None:
         o = next(o for o in i.operands if o.kind == "barrier")
         assert o.index is not None
-        self.b.store(self.e.lane_word(self.e.guard_mask(i)), self.place(dv.BARRIERS + o.index), align=4)
+        mask = self.e.guard_mask(i)
+        self.write_barrier(o.index, self.e.splat(self.e.lane_word(mask), 32), mask)
 
     def _bsync(self, i: Instruction) -> None:
         b, e = self.b, self.e
@@ -183,7 +189,9 @@ class Control(Frame):
         mask = self.condition(i)
         e.flush()
         active = b.load(self.active, typ=I32)
-        whole = b.and_(self.field(dv.BARRIERS + o.index), b.not_(b.load(self.exited, typ=I32)))
+        lane = b.zext(b.cttz(active, I1(0)), I64)
+        barrier = b.load(self.place(b.add(I64(dv.BARRIERS + 32 * o.index), lane)), align=4, typ=I32)
+        whole = b.and_(barrier, b.not_(b.load(self.exited, typ=I32)))
         here = b.icmp_unsigned("==", whole, active)
         if i.guard is not None:
             here = b.or_(here, b.icmp_unsigned("==", mask, I32(0)))
@@ -209,7 +217,7 @@ class Control(Frame):
         b, e = self.b, self.e
         following = int(self.leaders[i.index + 1])
         if "ALL" in i.modifiers:
-            need: ir.Value = I32(0xFFFFFFFF)
+            masks: ir.Value = e.constant(0xFFFFFFFF)
         else:
             o = next((o for o in i.operands if o.kind in ("reg", "ureg", "imm", "const")), None)
             if o is None:
@@ -219,26 +227,23 @@ class Control(Frame):
             value = e.widen(e.source(o))
             if value.unknown is not None:
                 self.check_known(b.and_(value.unknown, e.active), i, ctx.UNKNOWN_BRANCH)
-            if "EXCLUSIVE" in i.modifiers:
-                b.store(b.zext(value.bits, V64), self.addresses, align=64)
-                e.flush()
-                self.call_diverge(dv.EXCLUDE, following, b.load(self.active, typ=I32))
-                return
-            # Lanes of several masks wait for all of them.
-            every = e.intrinsic("llvm.vector.reduce.or.v32i32", I32, [V32])
-            need = b.call(every, [b.select(e.active, value.bits, e.constant(0))])
+            masks = value.bits
+        b.store(b.zext(masks, V64), self.addresses, align=64)
+        every = e.intrinsic("llvm.vector.reduce.or.v32i32", I32, [V32])
+        need = b.call(every, [b.select(e.active, masks, e.constant(0))])
         e.flush()
         active = b.load(self.active, typ=I32)
         if "COLLECTIVE" in i.modifiers:
-            b.store(b.zext(need, I64), self.addresses, align=8)
             end = int(self.leaders[target_of(i, self.program)])
             self.call_diverge(dv.COLLECT, following << 32 | end, active)
+            return
+        if "EXCLUSIVE" in i.modifiers:
+            self.call_diverge(dv.EXCLUDE, following, active)
             return
         whole = b.and_(need, b.not_(b.load(self.exited, typ=I32)))
         wait = self.function.append_basic_block("wait")
         b.cbranch(b.icmp_unsigned("==", whole, active), self.code[following], wait)
         b.position_at_end(wait)
-        b.store(b.zext(need, I64), self.addresses, align=8)
         self.call_diverge(dv.WARP, following, active)
 
     def _endcollective(self, i: Instruction) -> None:
@@ -300,12 +305,15 @@ class Control(Frame):
         b, e = self.b, self.e
         target, source = i.operands[0], i.operands[1]
         if target.kind == "barrier" and target.index is not None:
-            value = I32(source.value) if source.kind == "imm" else self.uniform(e.widen(e.source(source)), i)
-            b.store(value, self.place(dv.BARRIERS + target.index), align=4)
+            value = e.widen(e.source(source))
+            if value.unknown is not None:
+                self.check_known(b.and_(value.unknown, e.active), i, ctx.UNKNOWN_BRANCH)
+            self.write_barrier(target.index, value.bits, e.guard_mask(i))
         elif source.kind == "barrier" and source.index is not None and target.index is not None:
-            e.write(target.index, Value(e.splat(self.field(dv.BARRIERS + source.index), 32)), e.guard_mask(i))
+            mask = e.guard_mask(i)
+            e.write(target.index, Value(b.load(self.place(dv.BARRIERS + 32 * source.index), align=64, typ=V32)), mask)
             if "CLEAR" in i.modifiers:
-                b.store(I32(0), self.place(dv.BARRIERS + source.index), align=4)
+                self.write_barrier(source.index, e.constant(0), mask)
         else:
             raise UnsupportedError(f"instruction not supported: {i.text} (instruction {i.index}, source line {i.line})")
 

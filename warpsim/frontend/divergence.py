@@ -32,10 +32,13 @@ from warpsim.frontend.context import (
 
 # State of a warp, in 32-bit words; what follows HEADER depends on the kernel.
 PC, ACTIVE, EXITED, DEPTH, WAITS, BAR_ID, BAR_THREADS, BAR_VOTE, BUDGET_WORD, BAR_MODE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 10
-BARRIERS, STACK, WAITING = 16, 32, 160
-PREDICATES, PREDICATES_UNKNOWN, UPREDICATES, UPREDICATES_UNKNOWN = 288, 296, 304, 312
-RETURNS = 320  # of each lane: the block at which it goes on after a collective
-HEADER = 352
+STACK, WAITING = 16, 144
+PREDICATES, PREDICATES_UNKNOWN, UPREDICATES, UPREDICATES_UNKNOWN = 272, 280, 288, 296
+RETURNS = 304  # of each lane: the block at which it goes on after a collective
+BARRIERS = (
+    336  # of each barrier and lane: the lanes that meet there; lanes that parted may use one for different things
+)
+HEADER = BARRIERS + 16 * 32
 VOTE_NONE, VOTE_COUNT, VOTE_AND, VOTE_OR = range(4)
 FINISHED = -1  # pc of a warp all of whose lanes have exited
 EXTERNALS = (
@@ -134,8 +137,9 @@ def _gather(s, resume, mask, barrier, required):
     """Let lanes wait to go on at a block; whether all have come, who are the running split then."""
     place = -1
     for w in range(s[WAITS]):
+        need = s[WAITING + 4 * w + 3]
         same = s[WAITING + 4 * w] == resume and s[WAITING + 4 * w + 2] == barrier
-        if same and (barrier >= 0 or s[WAITING + 4 * w + 3] == required):
+        if same and (need & mask != 0 if barrier >= 0 else need == required):
             place = w
             break
     if place < 0:
@@ -166,10 +170,10 @@ def diverge(context, row, kind, argument, mask, targets):
     """Choose the split to run next, into the warp's PC and ACTIVE; 0, or 1 for an error.
 
     NEXT: the running split is over. ARRIVE: its lanes `mask` reach a BSYNC of barrier `argument & 15`, to go on at
-    block `argument >> 4`. WARP: a WARPSYNC of the lanes targets[0], to go on at block `argument`. JUMP: each lane goes
-    on at byte offset targets[lane]. RELEASE: lanes `mask` leave barrier `argument` (BREAK). COLLECT: WARP for a
-    collective that goes on at block `argument >> 32` and ends at block `argument & 0xffffffff`. LEAVE: lanes `mask` end
-    a collective. EXCLUDE: WARP where each lane has its own targets[lane], and those of one mask go on without others.
+    block `argument >> 4`. WARP: a WARPSYNC in which each lane waits for those of its own targets[lane], to go on at
+    block `argument`. EXCLUDE: WARP where those of one mask go on without others. COLLECT: WARP for a collective that
+    goes on at block `argument >> 32` and ends at block `argument & 0xffffffff`. LEAVE: lanes `mask` end a collective.
+    JUMP: each lane goes on at byte offset targets[lane]. RELEASE: lanes `mask` leave barrier `argument` (BREAK).
     DRIVER: instruction `argument & 0xffffffff` calls the driver's function at targets[lane]; its result goes into the
     register whose unknown lanes are word `argument >> 32` of the state.
     """
@@ -177,15 +181,8 @@ def diverge(context, row, kind, argument, mask, targets):
     s = i32(c[C_STATE] + row * c[C_STATE_STRIDE])
     if kind == ARRIVE:
         barrier = np.int32(argument & 15)
-        return _arrive(context, row, s, np.int32(argument >> 4), mask, barrier, s[BARRIERS + barrier])
-    if kind in (WARP, COLLECT):
-        need = np.int32(np.uint32(carray(targets, 1, np.int64)[0] & 0xFFFFFFFF))
-        if kind == WARP:
-            return _arrive(context, row, s, np.int32(argument), mask, _WARP, need)
-        for lane in range(32):
-            if on(mask, lane):
-                s[RETURNS + lane] = np.int32(argument & 0xFFFFFFFF)
-        return _arrive(context, row, s, np.int32(argument >> 32), mask, _COLLECTIVE, need)
+        required = s[BARRIERS + 32 * barrier + first_lane(np.uint32(mask))]
+        return _arrive(context, row, s, np.int32(argument >> 4), mask, barrier, required)
     if kind == LEAVE:
         left = np.uint32(mask)
         while left != np.uint32(0):
@@ -194,15 +191,27 @@ def diverge(context, row, kind, argument, mask, targets):
             _push(s, s[RETURNS + lane], np.int32(together))
             left &= ~together
         return _next_ready(s)
-    if kind == EXCLUDE:
+    if kind in (WARP, EXCLUDE, COLLECT):
+        resume, waits = argument, _WARP
+        if kind == COLLECT:
+            resume, waits = argument >> 32, _COLLECTIVE
+            for lane in range(32):
+                if on(mask, lane):
+                    s[RETURNS + lane] = np.int32(argument & 0xFFFFFFFF)
         needs = carray(targets, 32, np.int64)
         left = np.uint32(mask)
+        met = np.int32(0)
         while left != np.uint32(0):
             lane = first_lane(left)
             together = _alike(needs, 0, left, lane)
-            if _gather(s, np.int32(argument), np.int32(together), _WARP, np.int32(np.uint32(needs[lane] & 0xFFFFFFFF))):
-                _push(s, s[PC], s[ACTIVE])
+            if _gather(s, np.int32(resume), np.int32(together), waits, np.int32(np.uint32(needs[lane] & 0xFFFFFFFF))):
+                if kind == EXCLUDE:
+                    _push(s, s[PC], s[ACTIVE])
+                else:
+                    met |= s[ACTIVE]
             left &= ~together
+        if met != 0:
+            _push(s, np.int32(resume), met)
     if kind == DRIVER:
         index = argument & 0xFFFFFFFF
         lane = first_lane(mask)
@@ -218,7 +227,8 @@ def diverge(context, row, kind, argument, mask, targets):
         s[argument >> 32] |= mask
         _push(s, i32(c[C_LEADERS])[index + 1], mask)
     if kind == RELEASE:
-        s[BARRIERS + argument] &= ~mask
+        for lane in range(32):
+            s[BARRIERS + 32 * argument + lane] &= ~mask
         for w in range(s[WAITS]):
             if s[WAITING + 4 * w + 2] == argument:
                 s[WAITING + 4 * w + 3] &= ~mask

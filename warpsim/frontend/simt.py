@@ -83,7 +83,7 @@ def _begin(c, cta, slot):  # type: ignore[no-untyped-def]
         s = ctx.i32(c[ctx.C_STATE] + row * c[ctx.C_STATE_STRIDE])
         live = min(threads - 32 * w, 32)
         mask = np.int32(np.uint32((np.int64(1) << live) - 1))
-        for k in range(dv.BARRIERS + 16):
+        for k in range(dv.STACK):
             s[k] = 0
         for k in range(dv.PREDICATES, dv.HEADER):
             s[k] = 0
