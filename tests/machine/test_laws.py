@@ -322,6 +322,20 @@ def test_caches_warm_and_flushed() -> None:
         simulate_launch(source(), H200, ctas_per_sm=8, caches="hot")
 
 
+def test_slices_are_idle_when_a_launch_begins() -> None:
+    """Partly written sectors keep their slice busy for thousands of cycles; the next launch's loads do not wait."""
+    ops = [operation(STORE)] * 8 + [operation(LOAD, write_barrier=0), WAIT, DONE]
+
+    def source() -> Stream:
+        words = request([LINE], full=False) * 8 + request([LINE])
+        return Stream([ops], lambda cta, warp: [(0, words)], 100, 8)
+
+    cold = simulate_launch(source(), UNMERGED, ctas_per_sm=8)
+    warm = simulate_launch(source(), UNMERGED, ctas_per_sm=8, caches="warm", warm_up=source())
+    assert warm.machine_cycles <= cold.machine_cycles
+    assert warm.busy["L2 slices"] <= 1.01 * cold.busy["L2 slices"] * cold.machine_cycles / warm.machine_cycles
+
+
 def test_a_watched_sm_logs_each_request_with_its_levels() -> None:
     """DRAM, L1, merged with one under way, shared; a store; then the warps' lives. SM 1 is not watched."""
     ops = [operation(LOAD, write_barrier=0, index=3), WAIT, operation(LOAD, write_barrier=0, index=5), WAIT]

@@ -334,7 +334,7 @@ class Machine:
     ) -> MachineResult:  # fmt: skip
         """Run a launch on the machine as the last one left its L2."""
         per_sm = min(ctas_per_sm, -(-source.ctas // self.gpu.sm.count))
-        for name in ("free", "busy"):  # by the last launch's clock
+        for name in ("free", "busy", "filled", "writing"):  # by the last launch's clock
             self._l2["slices"][name] = 0
         source.open(self.gpu.sm.count * per_sm)
         return _Launch(self, source, per_sm, carveout_kib, sample, watch or Watch()).run()
