@@ -6,7 +6,7 @@ import os
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -159,7 +159,7 @@ def work(task: tuple[Chunk, Settings]) -> Outcome:
     return Outcome(chunk.name, chunk.kind, len(cases), seconds, dict(failed), failures, counted)
 
 
-def _judge(cases: list[Case], chunk: Chunk, gpu: Gpu, names: tuple[str, ...] = ()) -> list[Verdicts]:
+def _judge(cases: Sequence[Case], chunk: Chunk, gpu: Gpu, names: tuple[str, ...] = ()) -> list[Verdicts]:
     if chunk.kind == "kernels":
         return judge_kernels(cases, gpu, names, chunk.timed)  # type: ignore[arg-type]
     return [judge_pattern(case, gpu, names) for case in cases]  # type: ignore[arg-type]
@@ -183,13 +183,13 @@ def _keep(
     alike = next((tuple(table) for table in (laws.PATTERN_LAWS, laws.KERNEL_LAWS) if law in table), (law,))
     names = () if law == "is_accepted" else alike
 
-    def judge(case: Case) -> Disagreement | None:
+    def judge(cases: Sequence[Case]) -> list[Disagreement | None]:
         """A smaller case may show the same fault by another law: what loses a tile's conflicts can lose an output."""
-        found = _judge([case], chunk, gpu, names)[0]
-        if found:
-            laws_of_case[case] = law if law in found else next(iter(found))
-            return found[laws_of_case[case]]
-        return None
+        wrong: list[Disagreement | None] = []
+        for case, found in zip(cases, _judge(cases, chunk, gpu, names), strict=True):
+            laws_of_case[case] = law if law in found or not found else next(iter(found))
+            wrong.append(found.get(laws_of_case[case]))
+        return wrong
 
     case, wrong = shrink(chunk.strategy(), drawn, failing, judge, database=corpus.database(law), limit=settings.limit)
     if case != first:

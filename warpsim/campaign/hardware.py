@@ -442,15 +442,16 @@ class _Session:
         if len(list(self.corpus.failures.glob(f"{law.replace(':', '-')}-*"))) > _SHRUNK:
             return
 
-        def judge(case: Case) -> Disagreement | None:
+        def judge(cases: Sequence[Case]) -> list[Disagreement | None]:
             try:
-                return self.judge([case], chunk.kind)[0].get(law)
+                return [found.get(law) for found in self.judge(cases, chunk.kind)]
             except WarpsimError:
-                return None
+                return [None] if len(cases) == 1 else [judge([case])[0] for case in cases]
 
         case, wrong = shrink(
-            chunk.strategy(), drawn, failing, judge, database=self.corpus.database(law), limit=self.shrinking
-        )
+            chunk.strategy(), drawn, failing, judge,
+            database=self.corpus.database(law), limit=self.shrinking, clock=time.monotonic,
+        )  # fmt: skip
         if case != first:
             yield record(self.corpus, law, case, wrong, self.gpu_name, chunk, shrunk=True)
 

@@ -6,7 +6,7 @@ Cases are drawn first and judged together, for kernels are cheaper compiled toge
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,33 +100,36 @@ def shrink(
     strategy: SearchStrategy[Any],
     drawn: Mapping[Case, Round],
     failing: Mapping[Case, Disagreement],
-    judge: Callable[[Case], Disagreement | None],
+    judge: Callable[[Sequence[Case]], Sequence[Disagreement | None]],
     *,
     database: Path | None = None,
     limit: float = 60,
+    clock: Callable[[], float] = time.process_time,
 ) -> tuple[Case, Disagreement]:
-    """The simplest case that `judge` finds wrong, from the `failing` of those drawn, in about `limit` s of CPU time.
+    """The simplest case that `judge` finds wrong, from the `failing` of those drawn, in about `limit` s.
 
     Greedy steps from the simplest ones, each until nothing more can go; where that ends above `small`, Hypothesis
-    shrinks the choices that led to the case, and greedy steps go on from there.
+    shrinks the choices that led to the case, and greedy steps go on from there. The limit is one of CPU time unless
+    another `clock` is given: a busy machine shrinks no worse.
     """
-    began = time.process_time()  # a busy machine shrinks no worse
+    began = clock()
     known: dict[Case, Disagreement | None] = {**dict.fromkeys(drawn), **failing}
 
-    def verdict(case: Case) -> Disagreement | None:
-        if case not in known:
-            known[case] = None if time.process_time() - began > limit else judge(case)
-        return known[case]
+    def verdicts(cases: Sequence[Case]) -> list[Disagreement | None]:
+        new = [case for case in cases if case not in known]
+        if new:
+            known.update(dict.fromkeys(new) if clock() - began > limit else zip(new, judge(new), strict=True))
+        return [known[case] for case in cases]
 
     starts = sorted(failing, key=complexity)[:_STARTS]
     best, wrong = starts[0], failing[starts[0]]
     for start in starts:
-        case, found = simplify(start, failing[start], verdict)
+        case, found = simplify(start, failing[start], verdicts)
         if complexity(case) < complexity(best):
             best, wrong = case, found
         if small(best):
             return best, wrong
-    case, found = simplify(*_by_hypothesis(strategy, drawn[starts[0]], (best, wrong), verdict, database), verdict)
+    case, found = simplify(*_by_hypothesis(strategy, drawn[starts[0]], (best, wrong), verdicts, database), verdicts)
     return (case, found) if complexity(case) < complexity(best) else (best, wrong)
 
 
@@ -134,7 +137,7 @@ def _by_hypothesis(
     strategy: SearchStrategy[Any],
     where: Round,
     first: tuple[Case, Disagreement],
-    verdict: Callable[[Case], Disagreement | None],
+    verdicts: Callable[[Sequence[Case]], Sequence[Disagreement | None]],
     database: Path | None,
 ) -> tuple[Case, Disagreement]:
     """What Hypothesis ends with from the seed of a round: it meets the case that fails again, and shrinks it."""
@@ -149,7 +152,7 @@ def _by_hypothesis(
     )
     @given(strategy)
     def test(case: Case) -> None:
-        wrong = verdict(case)
+        wrong = verdicts([case])[0]
         if wrong is not None:
             simplest[:] = [(case, wrong)]
             raise _FoundError

@@ -6,7 +6,7 @@ out of the middle of a loop. It ends where no single step is left, whatever the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -37,24 +37,40 @@ Body = tuple[Statement, ...]
 
 
 def simplify(
-    case: Case, wrong: Disagreement, judge: Callable[[Case], Disagreement | None], tries: int = 400
+    case: Case, wrong: Disagreement, judge: Callable[[Sequence[Case]], Sequence[Disagreement | None]], tries: int = 400
 ) -> tuple[Case, Disagreement]:
-    """The case after all steps that make it less complex and let it fail, at most `tries` of them tried."""
+    """The case after all steps that make it less complex and let it fail, some `tries` of them tried.
+
+    Kernels are judged several at a time, for they are cheaper compiled together; the first that fails is the step.
+    """
     tried = {case}
-    smaller = True
-    while smaller:
-        smaller = False
-        for candidate in _kernels(case) if isinstance(case, SmallKernel) else _patterns(case):
-            if candidate in tried or complexity(candidate) >= complexity(case):
-                continue
+    step: tuple[Case, Disagreement] | None = (case, wrong)
+    while step is not None:
+        case, wrong = step
+        step = None
+        for some in _groups(case, tried):
             if len(tried) > tries:
-                return case, wrong
-            tried.add(candidate)
-            found = judge(candidate)
-            if found is not None:
-                case, wrong, smaller = candidate, found, True
+                break
+            step = next(((c, found) for c, found in zip(some, judge(some), strict=True) if found is not None), None)
+            if step is not None:
                 break
     return case, wrong
+
+
+def _groups(case: Case, tried: set[Case]) -> Iterator[list[Case]]:
+    """Candidates that were not tried: patterns one by one, kernels 2 together, then 4, then 8."""
+    size = 2 if isinstance(case, SmallKernel) else 1
+    some: list[Case] = []
+    for candidate in _kernels(case) if isinstance(case, SmallKernel) else _patterns(case):
+        if candidate in tried or complexity(candidate) >= complexity(case):
+            continue
+        tried.add(candidate)
+        some.append(candidate)
+        if len(some) >= size:
+            yield some
+            size, some = min(2 * size, 8) if size > 1 else 1, []
+    if some:
+        yield some
 
 
 def complexity(case: Case) -> tuple[int, ...]:

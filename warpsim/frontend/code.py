@@ -7,6 +7,7 @@ Arithmetic is the emitter's and `opcodes`', control flow `control`'s; memory ins
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,9 +22,10 @@ from warpsim.frontend.blocks import MEMORY_KINDS, Blocks, Layout, fp_kind, kind_
 from warpsim.frontend.control import CONTROL, Control
 from warpsim.frontend.emitter import Value
 from warpsim.frontend.frame import I1, I32, I64, MASK, POINTER, V32, V64
+from warpsim.frontend.native import compile_native
 from warpsim.frontend.program import RZ, Instruction, Operand, Program
 
-__all__ = ["Code", "build"]
+__all__ = ["Code", "build", "native"]
 
 _NOTHING = {
     "NOP", "YIELD", "NANOSLEEP", "PMTRIG", "MEMBAR", "ERRBAR", "CCTL", "CCTLL", "DEPBAR", "LDGDEPBAR", "PREEXIT",
@@ -231,6 +233,7 @@ class _Coder(Control):
         return e.widen(e.source(o))
 
 
+@functools.lru_cache(maxsize=32)
 def build(program: Program) -> Code:
     """Translate a program; UnsupportedError names an instruction without a rule."""
     blocks = Blocks(program)
@@ -248,3 +251,9 @@ def build(program: Program) -> Code:
         end_block=len(blocks.spans),
         guarded_fp=coder.guarded_fp,
     )
+
+
+@functools.lru_cache(maxsize=32)
+def native(program: Program) -> int:
+    """Address of a program's `run_warp`."""
+    return compile_native(functools.partial(str, build(program).ir), program.key, "run_warp")

@@ -85,9 +85,9 @@ class Parameter:
     size: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Program:
-    """One kernel of a cubin, ready to execute.
+    """One kernel of a cubin, ready to execute; equal to itself alone, and what is built from it is kept for it.
 
     `banks` holds constant banks 2, 3 and 4 as they are in the cubin (bank 0 is made at launch; bank 4 gets
     the addresses of `globals_` from `relocations`: (bank 4 offset, offset within globals)). `pointers` are 64-bit

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,11 +27,10 @@ from warpsim.frontend import blocks
 from warpsim.frontend import context as ctx
 from warpsim.frontend import divergence as dv
 from warpsim.frontend.atomics import atomic, atomic_rule
-from warpsim.frontend.code import build
+from warpsim.frontend.code import build, native
 from warpsim.frontend.faults import explain
 from warpsim.frontend.lanes import SPECIAL
 from warpsim.frontend.memory import ACCESSES
-from warpsim.frontend.native import compile_native
 from warpsim.frontend.program import Program
 from warpsim.frontend.trace import Rings
 
@@ -292,7 +290,7 @@ class Executor:
         self.code = build(program)
         self.operations = self.code.operations
         self.block_first, self.block_count = self.code.block_first, self.code.block_count
-        entry = compile_native(partial(str, self.code.ir), program.key, "run_warp")
+        entry = native(program)
         self._hold: list[NDArray[np.generic]] = []
         self.context = np.zeros(_SIZE, np.int64)
         c = self.context
@@ -303,9 +301,7 @@ class Executor:
         self.fp_lanes = self._array(self.instructions, ctx.C_FP_LANES)
         self.notes = self._array(self.instructions, ctx.C_NOTES)
         self.error = self._array(ctx.E_SIZE, ctx.C_ERROR)
-        accesses = np.ascontiguousarray(
-            self.code.accesses if len(self.code.accesses) else np.zeros((1, ctx.O_SIZE), np.int64)
-        )
+        accesses = self.code.accesses.copy() if len(self.code.accesses) else np.zeros((1, ctx.O_SIZE), np.int64)
         memos = np.zeros((len(accesses), ctx.M_SIZE), np.int64)
         self._hold.append(memos)
         accesses[:, ctx.O_MEMO] = memos.ctypes.data + 8 * ctx.M_SIZE * np.arange(len(accesses))
