@@ -2,9 +2,9 @@
 
 A case file is TOML: each ``[[kernel]]`` is a scenario without parameters (``file``, ``entry``, ``grid``, ``block``,
 ``arg``, as a scenario writes them) with a ``kind``; each line of its ``case`` table is a launch: a name and the
-parameters. A folder has up to two: ``cases.toml`` and ``unseen.toml``, whose launches were recorded before any was
-predicted. Beside them, ``recorded/<gpu>.jsonl`` holds a measured Result a line, without what can be worked out again.
-A kernel is `tuned` from the day on which one of its recordings was used to change the model.
+parameters. A folder's files are all its ``*.toml``; those of ``unseen.toml`` and ``blind.toml`` were recorded before
+any was predicted. Beside them, ``recorded/<gpu>.jsonl`` holds a measured Result a line, without what can be worked out
+again. A kernel is `tuned` from the day on which one of its recordings was used to change the model.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ from warpsim.result import Result, build_result, write_atomically
 from warpsim.scenario import Scenario, load, make
 
 __all__ = [
-    "CASE_FILES", "Case", "case_folder", "every_case", "folder_cases", "load_cases", "read_recordings", "record_cases",
+    "Case", "case_folder", "every_case", "folder_cases", "load_cases", "read_recordings", "record_cases",
     "recorded_cases", "shipped_cases", "tuned_cases",
 ]  # fmt: skip
 
-CASE_FILES = ("cases.toml", "unseen.toml")
 _KEYS = {"file", "entry", "kind", "tuned", "grid", "block", "dynamic_shared", "opt_in_shared", "state", "arg", "case"}
 
 
@@ -77,7 +76,7 @@ def load_cases(*paths: Path) -> list[Case]:
 
 def folder_cases(folder: Path) -> list[Case]:
     """The launches of a folder's case files."""
-    return load_cases(*(folder / name for name in CASE_FILES if (folder / name).is_file()))
+    return load_cases(*sorted(folder.glob("*.toml")))
 
 
 def _launches(kernel: dict[str, Any], path: Path) -> list[Case]:

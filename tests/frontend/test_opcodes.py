@@ -203,6 +203,8 @@ FLOATS: dict[str, Reference] = {
     "FADD.SAT R0, R16, R17": lambda w: np.clip(w.f32(16) + w.f32(17), 0, 1),
     "FMUL R0, R16, 2.5": lambda w: w.f32(16) * F32(2.5),
     "FMUL.FTZ R0, R38, 0.5": lambda w: ftz(ftz(w.f32(38)) * F32(0.5)),
+    "FMUL.D4 R0, R16, R17": lambda w: (w.f32(16).astype(F64) * w.f32(17) / 4).astype(F32),
+    "FMUL.FTZ.M8 R0, R16, R17": lambda w: ftz((ftz(w.f32(16)).astype(F64) * ftz(w.f32(17)) * 8).astype(F32)),
     "FMUL.RZ R0, R16, R17": lambda w: toward_zero(w.f32(16).astype(F64) * w.f32(17)),
     "FADD.RP R0, R16, R17": lambda w: upward(w.f32(16).astype(np.longdouble) + w.f32(17)),
     "FFMA R0, R16, -R17, R18": lambda w: fused(w.f32(16), -w.f32(17), w.f32(18)),

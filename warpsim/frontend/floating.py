@@ -17,6 +17,7 @@ from warpsim.frontend.program import Instruction, Operand
 __all__: list[str] = []
 
 DIRECTED = ("RZ", "RM", "RP")
+SCALES = {"M2": 2.0, "M4": 4.0, "M8": 8.0, "D2": 0.5, "D4": 0.25, "D8": 0.125}  # of FMUL: product times or over 2, 4, 8
 
 
 def literal(e: Emitter, value: float, element: ir.Type = F32) -> ir.Value:
@@ -136,9 +137,13 @@ def fmul(e: Emitter, i: Instruction) -> None:
     ftz = "FTZ" in i.modifiers
     (x, vx), (y, vy) = (float32(e, o, ftz) for o in i.operands[1:3])
     mode = rounding(i.modifiers)
-    if mode:
+    scale = next((SCALES[m] for m in i.modifiers if m in SCALES), None)
+    if mode or scale:
         product = e.builder.fmul(widen64(e, x), widen64(e, y))
-        bits = directed(e, mode, product, literal(e, 0.0, F64))
+        if scale:
+            product = e.builder.fmul(product, literal(e, scale, F64))
+        zero = literal(e, 0.0, F64)
+        bits = directed(e, mode, product, zero) if mode else e.builder.fptrunc(product, e.vector(F32))
     else:
         bits = e.builder.fmul(x, y)
     e.result(i.operands[0], finish32(e, i.modifiers, bits, e.unknown(vx, vy)))

@@ -35,7 +35,7 @@ VECTOR: dict[str, tuple[Rule, str]] = {
     "LOP": (integer.lop, "AND OR XOR PASS_B"), "PLOP3": (integer.plop3, "LUT"),
     "ISETP": (integer.isetp, f"{_COMPARE} U32 S32 EX"), "ISET": (integer.iset, f"{_COMPARE} U32 S32 EX BF"),
     "SEL": (integer.sel, "64"), "MOV": (integer.mov, "64"), "IABS": (integer.iabs, ""),
-    "FADD": (floating.fadd, f"{_ROUND} FTZ SAT"), "FMUL": (floating.fmul, f"{_ROUND} FTZ SAT"),
+    "FADD": (floating.fadd, f"{_ROUND} FTZ SAT"), "FMUL": (floating.fmul, f"{_ROUND} FTZ SAT D2 D4 D8 M2 M4 M8"),
     "FFMA": (floating.ffma, f"{_ROUND} FTZ SAT"), "FADD2": (floating.fadd2, "FTZ"), "FMUL2": (floating.fmul2, "FTZ"),
     "FFMA2": (floating.ffma2, "FTZ"), "FSETP": (floating.fsetp, f"{_FLOAT_COMPARE} FTZ"),
     "FSET": (floating.fset, f"{_FLOAT_COMPARE} FTZ BF"), "FSEL": (floating.fsel, "FTZ"),
