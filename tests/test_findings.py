@@ -125,6 +125,11 @@ def test_low_bandwidth_is_advice_below_half_the_peak_of_memory_bound_kernels() -
     assert "memory-bound" in rules(make(extra=low))
 
 
+def test_a_kernel_that_moves_nothing_is_neither_slow_nor_bound_by_memory() -> None:
+    nothing = make(extra={"useful_bytes": {"read": 0, "write": 0}})
+    assert not set(rules(nothing)) & {"low-bandwidth", "memory-bound", "compute-bound"}
+
+
 def test_the_gain_is_bounded_by_the_busiest_component_that_stays() -> None:
     line = [global_line(1, "ld", 100, 3200, 400)]
     gain = one(make(line, extra={"busy": {"DRAM": 1.0, "issue": 0.5}}), "uncoalesced")["gain"]

@@ -14,6 +14,7 @@ from warpsim.derivation import gpu_facts, warps_needed
 from warpsim.errors import InputError
 from warpsim.gpu import load_gpu
 from warpsim.metrics import REQUIRED, global_requests, global_sectors
+from warpsim.report import html
 from warpsim.result import Result, build_result, plain, write_atomically, zeros
 from warpsim.text import summary
 
@@ -199,7 +200,17 @@ def test_flops_intensity_and_ridge() -> None:
 def test_a_kernel_above_the_ridge_is_compute_bound_and_one_without_flops_memory_bound() -> None:
     ops = {"smsp__sass_thread_inst_executed_op_ffma_pred_on.sum": 1 << 30, "dram__sectors_read.sum": 1 << 15}
     assert make(metrics=ops).derived["roofline"]["bound"] == "compute"
-    assert make(extra={"other_ops": {"FMNMX": 100}}).derived["roofline"]["bound"] == "memory"
+    moves = {"dram__sectors_read.sum": 1}
+    assert make(metrics=moves, extra={"other_ops": {"FMNMX": 100}}).derived["roofline"]["bound"] == "memory"
+    assert make(extra={"other_ops": {"FMNMX": 100}}).derived["roofline"]["bound"] is None
+
+
+def test_moves_by_hfma2_make_no_kernel_one_of_halves() -> None:
+    op = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
+    single = {op.format("fadd"): 10, op.format("hfma"): 100, "dram__sectors_read.sum": 1}
+    assert make(metrics=single).derived["roofline"]["precision"] == "fp32"
+    assert make(metrics=single | {op.format("hadd"): 1}).derived["roofline"]["precision"] == "fp16"
+    assert make(metrics={op.format("hfma"): 100}).derived["roofline"]["precision"] == "fp16"
 
 
 def test_ridge_points_of_the_profiles() -> None:
@@ -273,6 +284,21 @@ def test_the_text_says_when_a_profile_is_unchecked_assumed_or_the_run_sampled() 
     assert "assumed without a source: l2.x0, l2.x1, l2.x2, l2.x3, l2.x4, l2.x5 and 2 more" in text
     assert "sampled: 10 of 1,056 CTAs timed" in text
     assert "gpu__time_duration.sum: ± 3.4% (steady state)" in text
+
+
+def test_of_many_lines_and_findings_the_worst_are_shown_and_the_others_counted() -> None:
+    lines = [global_line(i, "ld", 100, 3200 + i if i < 100 else 400, 400) for i in range(1, 161)]
+    text = summary(make(lines))
+    assert len(text.splitlines()) < 100
+    assert "120 more lines: --format json has them all" in text
+    assert "! 99 " in text
+    assert "! 60 " in text
+    assert "! 59 " not in text
+    assert text.count("let neighbouring lanes touch") == 4
+    assert "95 more like this: k.cu:5, k.cu:6, k.cu:7, k.cu:8, …" in " ".join(text.split())
+    page = html(make(lines))
+    assert page.count('<tr class="place">') == 160
+    assert "95 more like this" in page
 
 
 def test_long_source_lines_and_many_counts_keep_every_column() -> None:

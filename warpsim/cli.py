@@ -421,10 +421,14 @@ def _recorded(scenario: Scenario, result: Result) -> Comparison | None:
 
 
 def _cell(name: str, value: Any) -> str:
-    from warpsim.text import bandwidth, byte_count
+    from warpsim.text import bandwidth, byte_count, duration
 
     if value is None:
         return "–"
+    if name == "gpu__time_duration.sum":
+        return duration(value)
+    if name.endswith("pct_of_peak_sustained_active"):
+        return f"{value:.4g}%"
     if name.startswith("bandwidth."):
         return bandwidth(value)
     if name.endswith((".bytes", "_bytes_per_sm")):

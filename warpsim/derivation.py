@@ -93,7 +93,7 @@ def derive(metrics: Numbers, extra: Numbers, launch: Numbers, gpu: Numbers, cloc
         "littles_law": _littles_law(metrics, extra, launch, gpu, clock_mhz),
         "flops": flops,
         "intensity": intensity,
-        "roofline": _roofline(flops, intensity, seconds, gpu),
+        "roofline": _roofline(flops, intensity, metrics, seconds, gpu),
         "limiter": _limiter(metrics, extra, bandwidth, gpu),
         "trust": {
             "profile_checked": bool(gpu.get("checked", False)),
@@ -264,15 +264,22 @@ def _flops(metrics: Numbers, extra: Numbers) -> dict[str, Any]:
     return table
 
 
-def _roofline(flops: Numbers, intensity: Numbers, seconds: float | None, gpu: Numbers) -> dict[str, Any]:
-    """Where the kernel lies under min(peak FLOP/s, intensity x DRAM bandwidth)."""
+def _roofline(
+    flops: Numbers, intensity: Numbers, metrics: Numbers, seconds: float | None, gpu: Numbers
+) -> dict[str, Any]:
+    """Where the kernel lies under min(peak FLOP/s, intensity x DRAM bandwidth).
+
+    An HFMA2 may be the move of a constant: alone it makes no kernel with other FLOPs one of halves.
+    """
     peaks, peak = gpu.get("flops", {}), gpu.get("dram_bandwidth")
     ridge = {name: ratio(rate, peak) for name, rate in peaks.items()}
-    used = max(("fp32", "fp64", "fp16"), key=lambda p: (flops[p], p == "fp32"))
+    halves = any(metrics.get(f"smsp__sass_thread_inst_executed_op_{op}_pred_on.sum") for op in ("hadd", "hmul"))
+    kinds = ("fp32", "fp64", "fp16") if halves or not flops["fp32"] + flops["fp64"] else ("fp32", "fp64")
+    used = max(kinds, key=lambda p: (flops[p], p == "fp32"))
     top = peaks.get(used)
     at = intensity["dram"] if intensity["dram"] is not None else intensity["useful"]
     if not flops["total"]:
-        bound, attainable = "memory", None
+        bound, attainable = None if at is None else "memory", None
     elif at is None or top is None or peak is None:
         bound, attainable = None, top
     else:

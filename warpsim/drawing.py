@@ -149,7 +149,7 @@ def _line_grid(picture: Picture) -> tuple[list[str], list[Row]]:
         lanes_on = ("lane " if len(line.lanes) == 1 else "lanes ") + lanes_text(line.lanes)
         if len(lanes_on) > _REMARK:
             lanes_on = f"{len(line.lanes)} lanes"
-        remark = f"bank {line.tag_bank}, wavefront {line.wavefront}, {lanes_on}"
+        remark = f"tag bank {line.tag_bank}, wavefront {line.wavefront}, {lanes_on}"
         rows.append((f"{128 * line.number:#x}", cells, remark))
     return head, rows
 

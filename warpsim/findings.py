@@ -322,7 +322,7 @@ def _local_memory(figures: Figures) -> Found:
 def _low_bandwidth(figures: Figures) -> Found:
     bandwidth = figures.derived["bandwidth"]
     share = bandwidth["effective_share_of_peak"]
-    if share is None or figures.derived["roofline"]["bound"] == "compute":
+    if not share or figures.derived["roofline"]["bound"] == "compute":  # 0: it moves nothing
         return
     yield {
         "value": share,

@@ -211,7 +211,7 @@ def _shared_sentences(picture: Picture) -> list[str]:
                 found.append((-ways, bank, f"{_who(lanes).capitalize()} {what} bank {bank}: {ways}-way."))
     said += [text for _, _, text in sorted(found)[:_COLLISIONS]]
     if len(found) > _COLLISIONS:
-        said.append(f"So in {len(found)} banks and lane groups in all.")
+        said.append(f"And {len(found) - _COLLISIONS} more like these.")
     if not found:
         said.append("No bank conflict: each lane group needs one word of each bank at most.")
     if picture.merged:
@@ -297,7 +297,7 @@ def _line_conflicts(picture: Picture) -> list[str]:
         for ways, wavefront, bank, lanes in sorted(found)[:2]
     ]
     if len(found) > 2:
-        said.append(f"So in {len(found)} data banks and wavefronts in all.")
+        said.append(f"And {len(found) - 2} more like these.")
     return said
 
 

@@ -5,6 +5,7 @@ Each takes Results and gives a `Drawing`, SVG that is legible on light and dark 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -47,38 +48,44 @@ def memory_chart(result: Result) -> Drawing:
         canvas.path(f"M{end} {y}l{-tip - tip / 5:g} -6v12z", f"tip{faint}")
         canvas.text((x + end) / 2, y - 7, text if text is not None else byte_count(size))
 
-    def load(*names: str) -> list[str]:
-        return [f"{name} {percent(busy[name])}" for name in names if name in busy]
+    def load(**names: str) -> list[str]:
+        return [f"{said} busy {percent(busy[name])}" for said, name in names.items() if name in busy]
 
     loads = derived["global"]["load"]
-    box(0, 40, 124, 280, "SMs", [*load("issue"), f"warps {percent(derived['occupancy']['achieved'])}"], "issue")
-    box(262, 40, 140, 150, "L1", [f"hit {percent(loads['hit_rate'])}", *load("data stage", "tag stage")],
-        "data stage", "tag stage")  # fmt: skip
+    box(2, 40, 122, 280, "SMs", [*load(issue="issue"), f"occupancy {percent(derived['occupancy']['achieved'])}"],
+        "issue")  # fmt: skip
+    box(262, 40, 140, 158, "L1", [f"hit rate {percent(loads['hit_rate'])}",
+        *load(data="data stage", tags="tag stage")], "data stage", "tag stage")  # fmt: skip
     ways = [row["ways"] for row in derived["shared"].values() if row["wavefronts"] and row["ways"]]
     box(262, 220, 140, 100, "Shared memory", [_ways(ways)],
         *(("data stage",) if ways else ()))  # fmt: skip
-    hit = f"hit {percent(derived['l2']['hit_rate'])}"
+    slices = [f"hit rate {percent(derived['l2']['hit_rate'])}", *load(slices="L2 slices")]
     if flows["cross"] is None:
-        box(540, 40, 140, 280, "L2", [hit, *load("L2 slices")], "L2 slices")
+        box(540, 40, 140, 280, "L2", slices, "L2 slices")
     else:
-        box(540, 40, 140, 112, "L2, near side", [hit, *load("L2 slices")], "L2 slices")
-        box(540, 208, 140, 112, "L2, far side", [], "L2 slices")
-        canvas.path("M600 162V198", "flow" + ("" if flows["cross"] else " none"), "stroke-width:2")
-        canvas.path("M600 152l-6 12h12zM600 208l-6 -12h12z", "tip" + ("" if flows["cross"] else " none"))
-        canvas.text(616, 184, byte_count(flows["cross"]), "start")
+        canvas.box(540, 40, 140, 280, "box")
+        canvas.box(540, 40, 140, 280, "load", f"fill-opacity:{0.06 + 0.5 * min(busy.get('L2 slices', 0), 1):.2f}")
+        canvas.text(610, 62, "L2", kind="name")
+        for row, line in enumerate(slices):
+            canvas.text(610, 79 + 16 * row, line)
+        for y, name in ((112, "near side"), (250, "far side")):
+            canvas.box(552, y, 116, 58, "box")
+            canvas.text(610, y + 34, name)
+        faint = "" if flows["cross"] else " none"
+        canvas.path("M576 180V240", f"flow{faint}", "stroke-width:2")
+        canvas.path("M576 170l-6 12h12zM576 250l-6 -12h12z", f"tip{faint}")
+        canvas.text(590, 214, byte_count(flows["cross"]), "start")
     share = derived["bandwidth"]["dram_share_of_peak"]
-    box(818, 40, 142, 280, "DRAM", [f"{percent(share)} of peak", *load("DRAM")], "DRAM")
-    arrow(262, 124, 76, "load")
-    arrow(124, 262, 118, "store")
-    for name in ("local", "atomic"):
-        if flows[name]:
-            arrow(124, 262, 160, name, f"{name} {byte_count(flows[name])}")
-            break
+    box(818, 40, 140, 280, "DRAM", [f"{percent(share)} of peak", *load(channels="DRAM")], "DRAM")
+    arrow(262, 124, 72, "load")
+    arrow(124, 262, 106, "store")
+    for y, name in zip((140, 174), (n for n in ("atomic", "local") if flows[n]), strict=False):
+        arrow(124, 262, y, name, f"{name} {byte_count(flows[name])}")
     for name, op, ends, y in (("shared load", "load", (262, 124), 250), ("shared store", "store", (124, 262), 292)):
         count = derived["shared"][op]["wavefronts"]
         arrow(*ends, y, name, f"{_short(count)} wavefronts" if count else "–")
-    arrow(540, 402, 76, "L2 read")
-    arrow(402, 540, 118, "L2 write")
+    arrow(540, 402, 72, "L2 read")
+    arrow(402, 540, 106, "L2 write")
     arrow(818, 680, 150, "DRAM read")
     arrow(680, 818, 210, "DRAM write")
     for x, text in ((193, "asked for by lanes"), (471, "L1 to L2"), (749, "L2 to DRAM")):
@@ -142,23 +149,21 @@ def roofline(*results: Result) -> Drawing:
     if not peak or not ridges:
         raise InputError(f"{first.scenario}: the profile of {first.gpu} has no peak rates, so no roofline")
     kinds = (("useful", "over useful bytes"), ("dram", "over DRAM bytes")) if len(results) == 1 else (("dram", ""),)
-    points = [
-        (
-            result.derived["intensity"][kind],
-            result.derived["roofline"]["achieved_flops"],
-            label or result.scenario,
-            kind,
-        )
-        for result in results
-        for kind, label in kinds
-    ]
-    points = [point for point in points if point[0] and point[1]]
+    points = []
+    for result in results:
+        rate, top = (result.derived["roofline"][key] for key in ("achieved_flops", "peak_flops"))
+        for kind, label in kinds:
+            at = result.derived["intensity"][kind]
+            if at and rate:
+                share = percent(rate / min(at * peak, top or math.inf))
+                points.append((at, rate, label or result.scenario, kind, share))
     low = min([0.02, *(at / 2 for at, *_ in points)])
-    x = Axis(low, max([2 * max(ridges.values()), *(2 * at for at, *_ in points)]), 110, 900, True)
+    x = Axis(low, max([8 * max(ridges.values()), *(2 * at for at, *_ in points)]), 110, 900, True)  # room for names
     y = Axis(min([low * peak, *(rate / 2 for _, rate, *_ in points)]), 1.6 * max(ridges.values()) * peak, 290, 14, True)
     canvas = Canvas(_WIDTH, 336)
     frame(canvas, x, y, [(v, f"{v:g}") for v in x.ticks()], [(v, _rate(v)) for v in y.ticks()])
-    canvas.text((x.start + x.end) / 2, y.start + 36, "FLOP per byte", kind="soft")
+    moved = "FLOP per byte" if len(results) == 1 else "FLOP per byte that DRAM moves"
+    canvas.text((x.start + x.end) / 2, y.start + 36, moved, kind="soft")
     top = max(ridges.values())
     canvas.path(path_of([(x.start, y.at(low * peak)), (x.at(top), y.at(top * peak))]), "roof")
     for name, ridge in ridges.items():
@@ -172,17 +177,22 @@ def roofline(*results: Result) -> Drawing:
     canvas.text(
         at - 8, y.start - (at - x.start) * slope + y.at(low * peak) - y.start - 8, bandwidth(peak), "end", "soft"
     )
-    for row, (at, rate, label, kind) in enumerate(points):
+    for row, (at, rate, label, kind, share) in enumerate(points):
         shape = "hollow" if kind == "useful" else "blue"
-        canvas.dot(x.at(at), y.at(rate), shape, f"{label}: {number(at)} FLOP/B, {_rate(rate)}")
+        canvas.dot(x.at(at), y.at(rate), shape, f"{label}: {number(at)} FLOP/B, {_rate(rate)}, {share} of the roof")
         if len(results) == 1:
-            canvas.dot(x.end - 250, y.start - 34 + 18 * row, shape)
-            canvas.text(x.end - 238, y.start - 30 + 18 * row, f"{label}: {number(at)} FLOP/B", "start")
+            canvas.dot(x.end - 440, y.start - 34 + 18 * row, shape)
+            said = f"{label}: {number(at)} FLOP/B, {_rate(rate)}, {share} of the roof"
+            canvas.text(x.end - 428, y.start - 30 + 18 * row, said, "start")
     if len(results) > 1:
-        canvas.labels([(x.at(at), y.at(rate), label) for at, rate, label, _ in points], x, y)
+        names = [(x.at(at), y.at(rate), f"{label}, {share} of its roof") for at, rate, label, _, share in points]
+        canvas.labels(names, x, y)
     if not points:
         canvas.text(x.end - 10, y.start - 14, "no floating-point operation is counted", "end", "soft")
-    said = "; ".join(f"{label}: {number(at)} FLOP a byte at {_rate(rate)}" for at, rate, label, _ in points)
+    said = "; ".join(
+        f"{label}: {number(at)} FLOP a byte at {_rate(rate)}, {share} of the roof"
+        for at, rate, label, _, share in points
+    )
     return canvas.drawing(f"Roofline of {first.gpu}: {said or 'no floating-point operation'}; {_bounds(results)}")
 
 
@@ -276,7 +286,8 @@ def in_flight(*results: Result) -> Drawing:
     x = Axis(0, 1.08 * max(1.5 * needed, *(at for at, *_ in points)), 110, 900)
     y = Axis(0, 1.12 * max([peak, *(rate for _, rate, _ in points)]), 290, 14)
     frame(canvas, x, y, [(v, byte_count(v)) for v in x.ticks(7)], [(v, bandwidth(v) if v else "0") for v in y.ticks()])
-    canvas.text((x.start + x.end) / 2, y.start + 36, "loads in flight an SM, mean over the run", kind="soft")
+    canvas.text((x.start + x.end) / 2, y.start + 36, "bytes of loads in flight an SM, mean over the run", kind="soft")
+    canvas.text(x.start + 8, y.end + 12, "DRAM bandwidth", "start", "soft")
     canvas.path(path_of([(x.start, y.start), (x.at(needed), y.at(peak)), (x.end, y.at(peak))]), "roof")
     canvas.text(x.end, y.at(peak) - 6, f"peak {bandwidth(peak)}", "end")
     said = f"Little's law: bytes in flight / {law['latency_ns']:.0f} ns"

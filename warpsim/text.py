@@ -23,10 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "bandwidth", "byte_count", "count", "duration", "extent", "html", "line_rows", "make_console", "make_table",
-    "marks", "number", "percent", "render", "show", "summary", "trust_notes",
+    "marks", "number", "percent", "render", "show", "shown_findings", "shown_lines", "summary", "trust_notes",
 ]  # fmt: skip
 
 WIDTH = 100
+
+FEW, LINES = 4, 40
+"""Findings of one kind, and rows of source lines, that are shown in full."""
 
 COMPONENTS = {
     "tag stage": "the tag stage of L1",
@@ -318,7 +321,8 @@ def _lines_table(result: Result, width: int) -> RenderableType:
     several = len({line["file"] for line in result.lines}) > 1
     marked = marks(result)
     rows: list[tuple[bool, tuple[str, ...]]] = []
-    for line in sorted(result.lines, key=lambda x: (x["file"], x["line"])):
+    lines, left = shown_lines(result, LINES)
+    for line in lines:
         name = f"{line['file']}:{line['line']}" if several else str(line["line"])
         text = str(line.get("text", "")).strip()
         for access, *cells in line_rows(line):
@@ -336,7 +340,38 @@ def _lines_table(result: Result, width: int) -> RenderableType:
     for bad, (name, text, access, *cells) in rows:
         shown = text if len(text) <= room else text[: room - 1] + "…"
         table.add_row(Text(("! " if bad else "  ") + name), Text(shown), access, *cells, style="red" if bad else "")
+    if left:
+        return Group(table, Text(f"{left:,} more lines: --format json has them all", "dim"))
     return table
+
+
+def shown_lines(result: Result, most: int) -> tuple[list[Mapping[str, Any]], int]:
+    """In source order the lines with the most traffic, those that warnings point at first, and how many are left."""
+    marked = {place[:2] for place in marks(result)}
+
+    def rank(line: Mapping[str, Any]) -> tuple[bool, float]:
+        moved = sum(
+            (32 if "sectors" in name else 128) * value
+            for name, value in line["metrics"].items()
+            if name.startswith(("l1tex__t_sectors_pipe_lsu_mem", "l1tex__data_pipe_lsu_wavefronts_mem_shared_op"))
+            and "lookup" not in name
+        )
+        return (line["file"], line["line"]) in marked, moved
+
+    busy = [line for line in result.lines if next(line_rows(line), None)]
+    chosen = sorted(busy, key=rank, reverse=True)[:most]
+    return sorted(chosen, key=lambda line: (line["file"], line["line"])), len(busy) - len(chosen)
+
+
+def shown_findings(result: Result) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """Findings to show in full, the last of a kind of them with those that are not."""
+    kinds: dict[tuple[str, str | None], list[dict[str, Any]]] = {}
+    for found in result.findings:
+        kinds.setdefault((found["rule"], found.get("access")), []).append(found)
+    for found in result.findings:
+        kind = kinds[found["rule"], found.get("access")]
+        if any(found is one for one in kind[:FEW]):
+            yield found, kind[FEW:] if found is kind[:FEW][-1] else []
 
 
 def marks(result: Result) -> set[tuple[str, int, str]]:
@@ -378,7 +413,7 @@ def _findings(result: Result) -> RenderableType:
         return Text("no findings", "green")
     colours = {"warning": "bold red", "advice": "bold yellow", "info": "bold blue"}
     parts: list[RenderableType] = [Text("Findings", "bold")]
-    for found in result.findings:
+    for found, others in shown_findings(result):
         text = Text(f"{found['rule']}", colours[found["severity"]])
         text.append(f"  {found['message']}", "not bold default")
         if "line" in found:
@@ -393,6 +428,9 @@ def _findings(result: Result) -> RenderableType:
             note += f"; {how} {gain['speedup']:.2f} x faster ({times})"
         if note:
             parts.append(Padding(Text(note, "dim"), (0, 0, 0, 6)))
+        if others:
+            places = ", ".join(str(one["where"]) for one in others[:FEW]) + (", …" if len(others) > FEW else "")
+            parts.append(Padding(Text(f"{len(others)} more like this: {places}", "dim"), (0, 0, 0, 6)))
     return Group(*parts)
 
 

@@ -12,7 +12,18 @@ from warpsim.report.source import source_table
 from warpsim.result import Result
 from warpsim.svg import STYLE as CHART_STYLE
 from warpsim.svg import Drawing
-from warpsim.text import COMPONENTS, bandwidth, byte_count, count, duration, extent, number, percent, trust_notes
+from warpsim.text import (
+    COMPONENTS,
+    bandwidth,
+    byte_count,
+    count,
+    duration,
+    extent,
+    number,
+    percent,
+    shown_findings,
+    trust_notes,
+)
 
 if TYPE_CHECKING:
     from warpsim.comparison import Comparison
@@ -33,13 +44,21 @@ p{margin:.3rem 0}.lead{font-size:1.05rem;margin:.8rem 0}
 .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.5rem,1fr));gap:.6rem;margin:1rem 0}
 .card{background:var(--panel);border:1px solid var(--rule);border-radius:8px;padding:.6rem .8rem}
 .card b{display:block;font-size:1.15rem}.card span{display:block;color:var(--dim);font-size:.82rem;line-height:1.35}
-.scroll,figure{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;width:100%}
+.scroll,figure{overflow-x:auto}
+.scroll{background:linear-gradient(90deg,var(--paper),transparent) 0 0/2rem 100% no-repeat local,
+linear-gradient(-90deg,var(--paper),transparent) 100% 0/2rem 100% no-repeat local,
+linear-gradient(90deg,var(--rule),transparent) 0 0/.7rem 100% no-repeat,
+linear-gradient(-90deg,var(--rule),transparent) 100% 0/.7rem 100% no-repeat}
+table{border-collapse:collapse;font-variant-numeric:tabular-nums;width:100%}
 th{color:var(--dim);font-weight:500;font-size:.82rem;vertical-align:bottom}
 th,td{padding:.25rem .7rem .25rem 0;text-align:right;border-bottom:1px solid var(--rule)}td{white-space:nowrap}
 th:first-child,td:first-child,th.left,td.left{text-align:left}
 code{font:13px/1.45 ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}
-td code{display:block;min-width:15rem;white-space:pre-wrap;overflow-wrap:anywhere}
+td code{white-space:pre-wrap;overflow-wrap:anywhere}
+tr.place td{white-space:normal;border:0;padding-top:.6rem;color:var(--dim)}
+tr.place code{color:var(--ink);margin-left:.4rem}
 tr.mark td{background:rgba(179,38,30,.12)}tr.drawing td{white-space:normal;padding:.1rem 0}
+tr.drawing details{width:0;min-width:100%;overflow-x:auto}
 summary{cursor:pointer;color:var(--dim);font-size:.85rem}summary:hover{color:var(--ink)}
 .finding{border-left:4px solid var(--dim);padding:.2rem .8rem;margin:.7rem 0}
 .warning{border-color:var(--bad)}.advice{border-color:var(--warn)}.info{border-color:var(--blue)}
@@ -48,9 +67,9 @@ margin-top:.2rem;font-size:.9rem}
 .narrow{max-width:32rem}figure{margin:.6rem 0 0}figure svg{width:100%;min-width:40rem;height:auto;display:block}
 details svg{width:100%;min-width:40rem;max-width:60rem;height:auto;display:block}
 ul{padding-left:1.2rem;margin:.3rem 0}
-@media(max-width:40rem){td.left{white-space:normal}}
+@media(max-width:40rem){td.left{white-space:normal}th,td{padding-right:.4rem}td{font-size:.85rem}th{font-size:.75rem}}
 @media print{html{font-size:11px}body{max-width:none;padding:0;font-size:11px}code{font-size:9.5px}
-.scroll,figure{overflow:visible}td code{min-width:9rem}th,td{padding-right:.5rem}
+.scroll,figure{overflow:visible}th,td{padding-right:.5rem}
 .finding,figure,table,.card{break-inside:avoid}
 h2{break-after:avoid}figure svg,details svg{min-width:0}details:not([open]){display:none}}
 """
@@ -175,18 +194,23 @@ def _cards(result: Result) -> list[tuple[str, str]]:
 
 def _findings(result: Result) -> str:
     parts = []
-    for found in result.findings:
+    for found, others in shown_findings(result):
         where = f" <code>{escape(found['where'])}</code>" if "line" in found else ""
         note = f'<p class="dim">{escape(found["advice"])}</p>' if found["advice"] else ""
-        message = found["message"].removeprefix(f"{found['rule']} ")
         gain = found["gain"]
         if gain:
             times = f"{duration(gain['time_ns'])} → {duration(gain['time_after_ns'])}"
             note += f'<p class="gain">{escape(times)}: {_gain(found)} ({escape(gain["how"])})</p>'
-        parts.append(
-            f'<div class="finding {found["severity"]}"><b>{found["rule"]}</b>{where} {escape(message)}{note}</div>'
-        )
+        if others:
+            more = "".join(f"<li><code>{escape(one['where'])}</code> {escape(_message(one))}</li>" for one in others)
+            note += f"<details><summary>{len(others)} more like this</summary><ul>{more}</ul></details>"
+        said = f"<b>{found['rule']}</b>{where} {escape(_message(found))}{note}"
+        parts.append(f'<div class="finding {found["severity"]}">{said}</div>')
     return _section("Findings", "".join(parts) or '<p class="good">none</p>')
+
+
+def _message(found: dict[str, Any]) -> str:
+    return str(found["message"]).removeprefix(f"{found['rule']} ")
 
 
 def _global(result: Result) -> str:
@@ -203,7 +227,7 @@ def _global(result: Result) -> str:
         over = number(waste.get({"load": "l1_read", "store": "l1_write"}.get(key, "")))
         hit = percent(row["hit_rate"]) if "hit_rate" in row else "–"
         rows.append((title, count(row["requests"]), count(row["sectors"]), shown, number(ideal, 4), over, hit))
-    return _table(("", "requests", "sectors", "sectors/request", "ideal", "bytes/useful byte", "L1 hit"), rows)
+    return _table(("", "requests", "sectors", "sectors a request", "ideal", "bytes a useful byte", "L1 hit"), rows)
 
 
 def _shared(result: Result) -> str:

@@ -12,12 +12,14 @@ from warpsim.gpu import Gpu, load_gpu
 from warpsim.patterns import SharedAccess
 from warpsim.picture import Picture, picture
 from warpsim.result import Result
-from warpsim.text import line_rows, marks
+from warpsim.text import line_rows, marks, shown_lines
 
 __all__ = ["source_table", "worst_pictures"]
 
-DRAWINGS = 24
-"""Drawings in a report at most, marked lines first: some 20 kB each."""
+COLUMNS = ("access", "requests", "sectors a request (ideal)", "wavefronts", "ways", "L1 hit", "L2 hit")
+
+DRAWINGS, LINES = 24, 400
+"""Drawings (some 20 kB each) and source lines in a report at most, marked lines first."""
 
 _KINDS = {
     "LDG": ("load", "load"), "LD": ("load", "load"), "LDGSTS": ("load", "load"), "STG": ("store", "store"),
@@ -32,45 +34,39 @@ def source_table(result: Result) -> str:
     """HTML rows of all lines with memory accesses, in source order."""
     marked = marks(result)
     drawings = _chosen(result, marked)
-    columns = (
-        "line",
-        "source",
-        "access",
-        "requests",
-        "sectors/request (ideal)",
-        "wavefronts",
-        "ways",
-        "L1 hit",
-        "L2 hit",
-    )
-    head = "".join(f"<th{_left(i)}>{name}</th>" for i, name in enumerate(columns))
-    body = "".join(_rows(result, marked, drawings))
+    head = "".join(f"<th{_left(i)}>{name}</th>" for i, name in enumerate(COLUMNS))
+    lines, left = shown_lines(result, LINES)
+    body = "".join(_rows(lines, marked, drawings))
     if not body:
         return '<p class="dim">no line with memory accesses is known</p>'
+    more = f'<p class="dim">{left:,} more lines: --format json has them all</p>' if left else ""
     return (
-        f'<div class="scroll"><table class="source"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+        f'<div class="scroll"><table class="source"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+        f"</div>{more}"
     )
 
 
 def _left(column: int) -> str:
-    return ' class="left"' if column < 3 else ""
+    return ' class="left"' if column < 1 else ""
 
 
-def _rows(result: Result, marked: set[tuple[str, int, str]], drawings: Mapping[Any, Picture]) -> Iterator[str]:
-    for line in sorted(result.lines, key=lambda x: (x["file"], x["line"])):
-        place = f"{line['file']}:{line['line']}"
-        text = f"<code>{escape(str(line.get('text', '')).strip())}</code>"
+def _rows(
+    lines: Sequence[Mapping[str, Any]], marked: set[tuple[str, int, str]], drawings: Mapping[Any, Picture]
+) -> Iterator[str]:
+    whole = f'<td colspan="{len(COLUMNS)}" class="left">'
+    for line in lines:
+        text = escape(str(line.get("text", "")).strip())
+        yield f'<tr class="place">{whole}{escape(line["file"])}:{line["line"]} <code>{text}</code></td></tr>'
         for access, *cells in line_rows(line):
             key = (line["file"], line["line"], access)
             hits = [_hit_rate(line["metrics"], names) for names in _HITS] if access == "load" else ["", ""]
-            row = (escape(place), text, escape(access), *map(escape, [*cells, *hits]))
             kind = ' class="mark"' if key in marked else ""
+            row = map(escape, (access, *cells, *hits))
             yield f"<tr{kind}>{''.join(f'<td{_left(i)}>{cell}</td>' for i, cell in enumerate(row))}</tr>"
-            place = text = ""
             if key in drawings:
                 shown = " open" if key in marked else ""
                 yield (
-                    f'<tr class="drawing"><td colspan="9" class="left"><details{shown}><summary>worst warp instruction:'
+                    f'<tr class="drawing">{whole}<details{shown}><summary>worst warp instruction:'
                     f" {escape(_worst(drawings[key]))}</summary>{svg(drawings[key], inline=True)}</details></td></tr>"
                 )
 
