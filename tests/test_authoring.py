@@ -154,7 +154,7 @@ def test_init_keeps_what_it_is_given(folder):
         ("empty.cu", {}, "empty.cu: there is no __global__ function in it"),
         ("saxpy.cu", {"entry": "saxpi"}, "saxpy.cu: no kernel 'saxpi' (did you mean 'saxpy'?); the file has: saxpy"),
         ("saxpy.cu", {"args": ["n=1"]}, "kernel 'saxpy' has 4 parameters, 1 --arg given"),
-        ("many.cu", {"entry": "third"}, "parameter 'v' is 'float4': struct arguments are not supported"),
+        ("many.cu", {"entry": "third"}, "parameter 'v' is 'float4': write the scenario by hand"),
     ],
 )
 def test_init_says_what_is_wrong(folder, kernel, words, message):

@@ -65,6 +65,29 @@ def test_a_wrong_argument_is_named(saxpy, args, message):
     assert message in str(error.value)
 
 
+STRUCT = """
+struct Params { const float* data; int stride; char shift; float scale; short last; };
+extern "C" __global__ void f(Params p, float* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = p.scale * p.data[i * p.stride] + p.shift + p.last;
+}
+"""
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("gpu", ["a100-80gb", "h200", "b200"])
+def test_a_tuple_is_a_struct(gpu):
+    data, out = np.arange(192, dtype=np.float32), np.zeros(64, np.float32)
+    params = (data, np.int32(3), np.int8(-5), np.float32(2), np.int16(100))
+    result = Kernel(STRUCT, "f").simulate(2, 32, (params, out, 64), gpu=gpu)
+    assert out.tolist() == (2 * data[::3] + 95).tolist()
+    assert [b["name"] for b in result.buffers] == ["p[0]", "out"]
+    with pytest.raises(InputError, match=r"member 1 is 3: a struct's numbers are NumPy scalars"):
+        Kernel(STRUCT, "f").launch(2, 32, ((data, 3), out, 64))
+    with pytest.raises(InputError, match="the members take 16 bytes .*, the parameter 24"):
+        Kernel(STRUCT, "f").simulate(2, 32, ((data, np.int32(3)), out, 64), gpu=gpu)
+
+
 def test_arrays_that_overlap_in_part_are_refused(saxpy):
     x = np.zeros(64, np.float32)
     with pytest.raises(InputError, match="the arrays of 'x' and 'y' overlap, and neither holds the other"):

@@ -39,6 +39,56 @@ def test_every_parameter_lands_at_its_offset_in_its_type():
     )  # an integer given for `double` and `float` is converted
 
 
+def _struct_launch(members: str):
+    text = "schema = 1\nsource = 'struct P {}; __global__ void f(P p, int n) {}'\nentry = 'f'\n"
+    text += "[launch]\ngrid = [1]\nblock = [32]\n"
+    return parse(f"{text}{members}[[arg]]\nname = 'n'\nvalue = 7\n").bind()
+
+
+MEMBERS = """
+[[arg]]
+struct = "p"
+name = "flag"
+value = 1
+type = "char"
+[[arg]]
+struct = "p"
+name = "data"
+buffer = "float"
+count = 8
+[[arg]]
+struct = "p"
+name = "scale"
+value = 0.5
+type = "float"
+"""
+
+
+def test_neighbours_of_one_struct_are_one_parameter_laid_out_as_cpp_does():
+    launch = _struct_launch(MEMBERS)
+    (data,) = launch.buffers
+    slots = [Slot(0, 24), Slot(24, 4)]
+    assert launch.pack(slots) == struct.pack("<b7xQf4xi", 1, data.address, 0.5, 7)
+    with pytest.raises(InputError, match=r"arg 'p' of kernel 'f': the members take 24 bytes \(flag char, data float\*"):
+        launch.pack([Slot(0, 32), Slot(32, 4)])
+    with pytest.raises(InputError, match=r"has 3 parameters, the scenario 2 arguments \(p, n\)"):
+        launch.pack([*slots, Slot(28, 4)])
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        (MEMBERS.replace('type = "char"', ""), "arg 'flag': type: a value that is a member of a struct has it"),
+        (MEMBERS.replace('type = "char"', 'type = "float2"'), "'float2' is not the type of a single number"),
+        (MEMBERS.replace('struct = "p"\nname = "data"', 'name = "data"'), "arg 'scale': struct: other arguments stand"),
+        (MEMBERS.replace("count = 8", 'count = 8\ntype = "int"'), "arg 'data': type: only a value has it"),
+    ],
+)
+def test_members_are_checked(members, message):
+    with pytest.raises(InputError, match=message):
+        _struct_launch(members)
+
+
 def test_a_template_parameter_takes_the_type_of_the_entry():
     source = "template<class T, int N> __global__ void f(T x, T* p) {}"
     slots = {"float": [Slot(0, 4), Slot(8, 8)], "double": [Slot(0, 8), Slot(8, 8)], "int": [Slot(0, 4), Slot(8, 8)]}
@@ -80,8 +130,8 @@ def test_the_number_of_arguments_is_the_kernels():
         ("float x", 4, "float", InputError, "a buffer, but the parameter is 'float'"),
         ("long long n", 8, "float", InputError, "a buffer, but the parameter is 'long long'"),
         ("float* p", 8, "3", InputError, "value 3, but the parameter is a pointer ('float*'): give it a buffer"),
-        ("float4 v", 16, "3", UnsupportedError, "takes 16 bytes ('float4'): struct arguments are not supported"),
-        ("float2 v", 8, "3", UnsupportedError, "the parameter is 'float2': vector and struct arguments"),
+        ("float4 v", 16, "3", UnsupportedError, "takes 16 bytes ('float4'): give its members, each with struct"),
+        ("float2 v", 8, "3", UnsupportedError, "the parameter is 'float2': give its 2 numbers, each with struct"),
     ],
 )
 def test_an_argument_that_cannot_be_the_parameter_is_refused(parameter, size, value, error, message):

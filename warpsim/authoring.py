@@ -225,7 +225,9 @@ class _Draft:
         except InputError:
             known = element("int")
         if known.lanes > 1:
-            raise InputError(f"{self.path}: parameter '{name}' is '{kind}': struct arguments are not supported")
+            raise InputError(
+                f"{self.path}: parameter '{name}' is '{kind}': write the scenario by hand, an [[arg]] a member"
+            )
         param = name if name not in RESERVED and name != "i" else f"{name}_"
         if param not in self.taken:
             self.taken.add(param)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from warpsim.elements import element
+from warpsim.elements import element, scalar
 from warpsim.errors import InputError
 from warpsim.expressions import RESERVED, evaluate, near
 
@@ -52,6 +52,8 @@ class ArgTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     alias_of: str | None = None
     offset: Number | None = None
     value: Number | None = None
+    struct: str | None = None
+    type: str | None = None
 
 
 class CompileTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -167,6 +169,11 @@ def _check_arguments(arguments: Sequence[ArgTable]) -> None:
         seen.add(argument.name)
         with at(f"arg '{argument.name}'"):
             _check_argument(argument)
+            before = arguments[position - 1].struct if position else None
+            if argument.struct not in (None, before) and argument.struct in [a.struct for a in arguments[:position]]:
+                raise InputError(
+                    f"struct: other arguments stand between this member of '{argument.struct}' and those before"
+                )
 
 
 def _check_argument(argument: ArgTable) -> None:
@@ -176,7 +183,14 @@ def _check_argument(argument: ArgTable) -> None:
         for key in ("count", "fill", "alias_of", "offset"):
             if getattr(argument, key) is not None:
                 raise InputError(f"{key}: only a buffer has it, and this argument has a value")
+        if (argument.struct is None) != (argument.type is None):
+            raise InputError("type: a value that is a member of a struct has it, and no other; its name is CUDA's: int")
+        if argument.type is not None:
+            with at("type"):
+                scalar(argument.type)
         return
+    if argument.type is not None:
+        raise InputError("type: only a value has it, and this argument is a buffer")
     with at("buffer"):
         element(argument.buffer or "")
     if argument.count is None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from warpsim.errors import InputError
 
-__all__ = ["ELEMENTS", "Element", "element", "element_of_dtype"]
+__all__ = ["ELEMENTS", "Element", "element", "element_of_dtype", "scalar"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +144,14 @@ def element(name: str) -> Element:
         )
         raise InputError(f"unknown element type '{name}'{hint}; known: {known}and vectors such as float4, int2")
     return ELEMENTS[plain]
+
+
+def scalar(name: str) -> Element:
+    """The type of that name, which must be no vector."""
+    kind = element(name)
+    if kind.lanes > 1 or kind.kind == "bits":
+        raise InputError(f"'{name}' is not the type of a single number: write a member for each")
+    return kind
 
 
 _BY_DTYPE = {

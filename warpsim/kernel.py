@@ -1,6 +1,6 @@
 """Kernels launched from Python: `Kernel(source, entry).simulate(grid, block, args)`.
 
-Arguments are NumPy arrays, `Buffer` sizes or numbers, one per kernel parameter. An array's contents are what the kernel
+Arguments are NumPy arrays, `Buffer` sizes or numbers, one per kernel parameter; a tuple of these is a struct by value. An array's contents are what the kernel
 reads, and what it stores is in the array afterwards, as with CuPy. Arrays that share memory share it in the kernel too.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +87,7 @@ class Kernel:
         arguments: list[BufferArg | ValueArg] = []
         for name, argument in zip(names, args, strict=True):
             try:
-                arguments.append(_argument(name, argument))
+                arguments += _members(name, argument) if isinstance(argument, tuple) else [_argument(name, argument)]
             except InputError as error:
                 raise InputError(f"argument '{name}' of kernel '{self.entry}': {error}") from None
         name = self.entry.partition("<")[0]
@@ -162,6 +162,21 @@ def _argument(name: str, argument: Any) -> BufferArg | ValueArg:
     return ValueArg(name, int(value) if isinstance(value, bool) else value)
 
 
+def _members(name: str, members: tuple[Any, ...]) -> list[BufferArg | ValueArg]:
+    """A struct by its members: arrays, buffers and NumPy scalars, whose types are the members'."""
+    found: list[BufferArg | ValueArg] = []
+    for position, member in enumerate(members):
+        argument = _argument(f"{name}[{position}]", member)
+        if isinstance(argument, ValueArg):
+            if not isinstance(member, np.generic):
+                raise InputError(f"member {position} is {member!r}: a struct's numbers are NumPy scalars, np.int32(3)")
+            argument = replace(argument, element=element_of_dtype(member.dtype))
+        found.append(replace(argument, struct=name))
+    if not found:
+        raise InputError("a struct without members")
+    return found
+
+
 def _shared(arguments: Sequence[BufferArg | ValueArg]) -> list[BufferArg | ValueArg]:
     """Arrays within the memory of another become aliases of it."""
     arrays = [(a, a.fill.array) for a in arguments if isinstance(a, BufferArg) and a.fill and a.fill.array is not None]
@@ -172,9 +187,7 @@ def _shared(arguments: Sequence[BufferArg | ValueArg]) -> list[BufferArg | Value
         start, end = array.ctypes.data, array.ctypes.data + array.nbytes
         for owner, low, high in owners:
             if low <= start and end <= high:
-                aliases[argument.name] = BufferArg(
-                    argument.name, argument.element, argument.count, None, owner, start - low
-                )
+                aliases[argument.name] = replace(argument, fill=None, alias_of=owner, offset=start - low)
                 break
             if start < high and low < end:
                 raise InputError(f"the arrays of '{owner}' and '{argument.name}' overlap, and neither holds the other")

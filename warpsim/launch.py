@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import groupby
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,7 +35,8 @@ _END_ADDRESS = 1 << 47  # of a 47-bit user address space
 class BufferArg:
     """A pointer argument. `address` is what the kernel gets; `offset` bytes of it lie before this buffer.
 
-    An alias shares the bytes of `target`, the buffer called `alias_of`, from `offset` on.
+    An alias shares the bytes of `target`, the buffer called `alias_of`, from `offset` on. Neighbours with one `struct`
+    are the members of one parameter.
     """
 
     name: str
@@ -45,6 +47,7 @@ class BufferArg:
     offset: int = 0
     address: int = 0
     target: BufferArg | None = field(default=None, repr=False)
+    struct: str = ""
 
     @property
     def dtype(self) -> str:
@@ -83,10 +86,12 @@ class BufferArg:
 
 @dataclass(frozen=True)
 class ValueArg:
-    """A number argument; its type is the kernel's."""
+    """A number argument; its type is the kernel's, or that of a member of a struct."""
 
     name: str
     value: int | float
+    struct: str = ""
+    element: Element | None = None
 
 
 @dataclass(frozen=True)
@@ -165,24 +170,27 @@ class Launch:
         A value takes the type of the kernel's declaration; *entry* is the mangled name if it helps to find it, and
         *ptx_types* (`warpsim.signature.ptx_types`) decides where the source does not.
         """
-        if len(parameters) != len(self.arguments):
-            names = ", ".join(a.name for a in self.arguments) or "none"
+        groups = [[*group] for _, group in groupby(self.arguments, key=lambda a: a.struct or id(a))]
+        if len(parameters) != len(groups):
+            names = ", ".join(group[0].struct or group[0].name for group in groups) or "none"
             raise InputError(
                 f"{self.name}: kernel '{self.entry}' has {len(parameters)} parameters, "
-                f"the scenario {len(self.arguments)} arguments ({names})"
+                f"the scenario {len(groups)} arguments ({names})"
             )
         define = self.compile.define
         types = parameter_types(self.source, self.entry, len(parameters), define)
         if types is None and entry is not None:
             types = parameter_types(self.source, entry, len(parameters), define)
         image = bytearray(max((p.offset + p.size for p in parameters), default=0))
-        for index, (parameter, argument) in enumerate(zip(parameters, self.arguments, strict=True)):
+        for index, (parameter, group) in enumerate(zip(parameters, groups, strict=True)):
             declared = types[index] if types else ""
             ptx = ptx_types[index] if ptx_types and index < len(ptx_types) else ""
+            struct = group[0].struct
             try:
-                packed = _pack(argument, parameter.size, declared, ptx)
+                packed = _struct(group, parameter.size) if struct else _pack(group[0], parameter.size, declared, ptx)
             except (InputError, UnsupportedError) as error:
-                raise type(error)(f"{self.name}: arg '{argument.name}' of kernel '{self.entry}': {error}") from None
+                name = struct or group[0].name
+                raise type(error)(f"{self.name}: arg '{name}' of kernel '{self.entry}': {error}") from None
             image[parameter.offset : parameter.offset + parameter.size] = packed
         return bytes(image)
 
@@ -190,6 +198,27 @@ class Launch:
 _BY_PTX = {"f32": "float", "f64": "double", "f16": "half", "bf16": "__nv_bfloat16"}
 _INTEGERS = {1: "char", 2: "short", 4: "int", 8: "long long"}
 _FLOATS = {2: "half", 4: "float", 8: "double"}
+
+
+def _struct(members: Sequence[BufferArg | ValueArg], size: int) -> bytes:
+    """A struct's bytes, members aligned as C++ does it."""
+    image = b""
+    widest = 1
+    for member in members:
+        if isinstance(member, BufferArg):
+            packed = member.address.to_bytes(8, "little")
+        else:
+            assert member.element is not None
+            packed = member.element.pack(member.value)
+        widest = max(widest, len(packed))
+        image += bytes(-len(image) % len(packed)) + packed
+    image += bytes(-len(image) % widest)
+    if len(image) != size:
+        said = ", ".join(
+            f"{m.name} {m.element.name}{'*' if isinstance(m, BufferArg) else ''}" for m in members if m.element
+        )
+        raise InputError(f"the members take {len(image)} bytes ({said}), the parameter {size}")
+    return image
 
 
 def _pack(argument: BufferArg | ValueArg, size: int, declared: str, ptx: str) -> bytes:
@@ -200,13 +229,15 @@ def _pack(argument: BufferArg | ValueArg, size: int, declared: str, ptx: str) ->
         return argument.address.to_bytes(8, "little")
     if size not in (1, 2, 4, 8):
         raise UnsupportedError(
-            f"the parameter takes {size} bytes ('{declared or ptx}'): struct arguments are not supported"
+            f"the parameter takes {size} bytes ('{declared or ptx}'): give its members, each with struct = \"NAME\""
         )
     kind: Element | None = ELEMENTS.get("unsigned long long" if pointer else declared)
     if ptx in _BY_PTX and (kind is None or kind.kind not in ("float", "bfloat16")):
         kind = ELEMENTS[_BY_PTX[ptx]]
     if kind is not None and kind.lanes > 1:
-        raise UnsupportedError(f"the parameter is '{declared}': vector and struct arguments are not supported")
+        raise UnsupportedError(
+            f"the parameter is '{declared}': give its {kind.lanes} numbers, each with struct = \"NAME\""
+        )
     if pointer and argument.value != 0:
         raise InputError(f"value {argument.value}, but the parameter is a pointer ('{declared}'): give it a buffer")
     if kind is None or kind.itemsize != size:
@@ -241,9 +272,7 @@ def place(
     position = BASE_ADDRESS
     for buffer in own:
         address = given.get(buffer.name, position + buffer.offset)
-        placed[buffer.name] = BufferArg(
-            buffer.name, buffer.element, buffer.count, buffer.fill, None, buffer.offset, address
-        )
+        placed[buffer.name] = replace(buffer, address=address)
         position = -(-(position + buffer.offset + buffer.bytes) // ALIGNMENT) * ALIGNMENT + ALIGNMENT
         if not given and position > _END_ADDRESS:
             raise InputError(
@@ -258,9 +287,5 @@ def place(
         else:
             target = placed[argument.alias_of]
             address = target.address + argument.offset
-            result.append(
-                BufferArg(
-                    argument.name, argument.element, argument.count, None, target.name, argument.offset, address, target
-                )
-            )
+            result.append(replace(argument, address=address, target=target))
     return tuple(result)

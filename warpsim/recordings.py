@@ -345,6 +345,8 @@ def launch_hash(launch: Launch) -> str:
         dataclasses.astuple(launch.state),
     ]  # fmt: skip
     for argument in launch.arguments:
+        if argument.struct:
+            parts.append((argument.struct, argument.element and argument.element.name))
         if not isinstance(argument, BufferArg):
             parts.append((argument.name, argument.value))
             continue

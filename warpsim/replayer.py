@@ -243,10 +243,13 @@ def _at(launch: Launch, arguments: tuple[BufferArg | ValueArg, ...]) -> Launch:
 
 
 def _arguments(kernel: Any, launch: Launch) -> tuple[Any, ...]:
-    """Kernel arguments as unsigned NumPy scalars of the parameters' sizes: CuPy passes their bytes on."""
+    """Kernel arguments as NumPy scalars of the parameters' sizes: CuPy passes their bytes on."""
     parameters = _parameters(kernel.kernel.ptr, len(launch.arguments))
     image = launch.pack(parameters)
-    return tuple(np.frombuffer(image[p.offset : p.offset + p.size], f"<u{p.size}")[0] for p in parameters)
+    return tuple(
+        np.frombuffer(image[p.offset : p.offset + p.size], f"<u{p.size}" if p.size in (1, 2, 4, 8) else f"V{p.size}")[0]
+        for p in parameters
+    )
 
 
 def _info(cp: Any, kernel: Any, launch: Launch, touched: Mapping[str, int]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from warpsim.document import ArgTable, CompileTable, Document, FillTable, Number, StateTable, at, read_document
-from warpsim.elements import Element, element
+from warpsim.elements import Element, element, scalar
 from warpsim.errors import InputError
 from warpsim.expressions import evaluate, evaluate_array, evaluate_integer, names_in, near
 from warpsim.fills import Fill, check_size, load_array
@@ -129,7 +129,8 @@ class Scenario:
         key = f"arg '{table.name}'"
         if table.value is not None:
             with at(f"{key}: value"):
-                return ValueArg(table.name, evaluate(table.value, names))
+                value = evaluate(table.value, names)
+            return ValueArg(table.name, value, table.struct or "", scalar(table.type) if table.type else None)
         assert table.buffer is not None
         assert table.count is not None
         with at(f"{key}: buffer"):
@@ -140,7 +141,7 @@ class Scenario:
             offset = _within(evaluate_integer(table.offset or 0, names), 0, 2**48)
         with at(f"{key}: fill"):
             fill = self._fill(table.fill, kind, count, names)
-        return BufferArg(table.name, kind, count, fill, table.alias_of, offset)
+        return BufferArg(table.name, kind, count, fill, table.alias_of, offset, struct=table.struct or "")
 
     def _fill(
         self, table: str | FillTable | None, kind: Element, count: int, names: Mapping[str, int | float]
