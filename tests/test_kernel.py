@@ -84,7 +84,7 @@ def test_a_tuple_is_a_struct(gpu):
     assert [b["name"] for b in result.buffers] == ["p[0]", "out"]
     with pytest.raises(InputError, match=r"member 1 is 3: a struct's numbers are NumPy scalars"):
         Kernel(STRUCT, "f").launch(2, 32, ((data, 3), out, 64))
-    with pytest.raises(InputError, match="the members take 16 bytes .*, the parameter 24"):
+    with pytest.raises(InputError, match=r"the members take 16 bytes .*, the parameter 24"):
         Kernel(STRUCT, "f").simulate(2, 32, ((data, np.int32(3)), out, 64), gpu=gpu)
 
 

@@ -1,7 +1,8 @@
 """Kernels launched from Python: `Kernel(source, entry).simulate(grid, block, args)`.
 
-Arguments are NumPy arrays, `Buffer` sizes or numbers, one per kernel parameter; a tuple of these is a struct by value. An array's contents are what the kernel
-reads, and what it stores is in the array afterwards, as with CuPy. Arrays that share memory share it in the kernel too.
+Arguments are NumPy arrays, `Buffer` sizes or numbers, one per kernel parameter; a tuple of these is a struct by value.
+An array's contents are what the kernel reads, and what it stores is in the array afterwards, as with CuPy. Arrays that
+share memory share it in the kernel too.
 """
 
 from __future__ import annotations
