@@ -262,6 +262,23 @@ def test_the_notebook_view_is_a_fragment_with_the_headline() -> None:
     assert "<body" not in html
 
 
+def test_the_notebook_view_is_legible_on_light_and_dark_pages() -> None:
+    def light(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        return sum(
+            w * (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4)
+            for w, c in zip((0.2126, 0.7152, 0.0722), parts, strict=True)
+        )
+
+    lines = [global_line(7, "ld", 100, 3200, 400), shared_line(9, "ld", 3200, 100)]
+    colours = set(re.findall(r"color: (#\w{6})", make(lines, extra={"busy": {"DRAM": 0.9}})._repr_html_()))
+    assert len(colours) > 3
+    for colour in colours:
+        for page in ("#ffffff", "#111111"):
+            low, high = sorted((light(colour), light(page)))
+            assert (high + 0.05) / (low + 0.05) > 3, (colour, page)
+
+
 def test_the_text_shows_figures_beside_their_ideal_and_fits_100_columns() -> None:
     text = summary(copy(busy={"DRAM": 0.92}, in_flight_bytes=132 * 8192, notes=["a note"]))
     assert all(len(line) <= 100 for line in text.splitlines())

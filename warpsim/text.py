@@ -14,6 +14,7 @@ from rich.console import Console, Group, RenderableType
 from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
+from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 from warpsim.metrics import global_requests, global_sectors, shared_conflicts, shared_wavefronts
@@ -122,7 +123,10 @@ def html(result: Result) -> str:
     """The report as an HTML fragment with inline styles, for notebooks."""
     console = Console(file=io.StringIO(), width=WIDTH, record=True, force_terminal=True, highlight=False)
     render(result, console)
+    middling = [(0, 0, 0), (209, 56, 61), (43, 147, 72), (176, 125, 0), (47, 129, 247), (164, 91, 208), (18, 152, 166)]
+    theme = TerminalTheme((255, 255, 255), (0, 0, 0), [*middling, (128, 128, 128)])  # for light pages and dark ones
     return console.export_html(
+        theme=theme,
         inline_styles=True,
         code_format='<pre style="line-height:1.25;font-family:ui-monospace,Menlo,Consolas,monospace">{code}</pre>',
     )
@@ -414,8 +418,9 @@ def _findings(result: Result) -> RenderableType:
     colours = {"warning": "bold red", "advice": "bold yellow", "info": "bold blue"}
     parts: list[RenderableType] = [Text("Findings", "bold")]
     for found, others in shown_findings(result):
-        text = Text(f"{found['rule']}", colours[found["severity"]])
-        text.append(f"  {found['message']}", "not bold default")
+        text = Text()
+        text.append(found["rule"], colours[found["severity"]])
+        text.append(f"  {found['message']}")
         if "line" in found:
             text.append(f"  [{found['where']}]", "cyan")
         parts.append(Padding(text, (0, 0, 0, 2)))

@@ -66,6 +66,6 @@ def expected(gpu: str, busy: Mapping[str, float], ns: float) -> dict[str, Any]:
         return {}
     kind = limiter_class(busy, ns)
     found = table.get(kind, table[ALL])
-    which = "all kinds" if kind not in table else kind if kind == SHORT else f"kernels limited by {kind}"
-    why = f"9 of 10 of {found['launches']} launches measured on this GPU that the model was not tuned on: {which}"
+    which = "all kinds" if kind not in table else f"kernels {kind}" if kind == SHORT else f"kernels limited by {kind}"
+    why = f"9 in 10 of the {found['launches']} measured launches of {which} that the model was not tuned on lie within"
     return {"gpu__time_duration.sum": {"relative": found["relative"], "why": why}}
