@@ -176,23 +176,34 @@ def blocks_count_along_y(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lanes, "special", lambda e, name: original(e, other.get(name, name)))
 
 
-@kernel_fault
-def launches_inherit_a_clock(patch: pytest.MonkeyPatch) -> None:
-    """The slices of L2 are busy until the time at which the last launch left them."""
+def _inherit(patch: pytest.MonkeyPatch, name: str) -> None:
+    """A clock of L2's slices goes on from launch to launch."""
     from warpsim.machine.build import Machine
 
     run, state = Machine.run, Machine._state
 
     def keep(machine: Any, *arguments: Any, **named: Any) -> Any:
-        machine.left = machine._l2["slices"]["free"].copy()
+        machine.left = machine._l2["slices"][name].copy()
         return run(machine, *arguments, **named)
 
     def restore(machine: Any, *arguments: Any) -> Any:
-        machine._l2["slices"]["free"] = machine.left
+        machine._l2["slices"][name] = machine.left
         return state(machine, *arguments)
 
     patch.setattr(Machine, "run", keep)
     patch.setattr(Machine, "_state", restore)
+
+
+@kernel_fault
+def launches_inherit_a_clock(patch: pytest.MonkeyPatch) -> None:
+    """The slices of L2 are busy until the time at which the last launch left them."""
+    _inherit(patch, "free")
+
+
+@kernel_fault
+def launches_inherit_writes(patch: pytest.MonkeyPatch) -> None:
+    """The slices of L2 are writing until the time at which the last launch's data were written: it was so once."""
+    _inherit(patch, "filled")
 
 
 @kernel_fault

@@ -144,6 +144,7 @@ def test_the_time_limit_leaves_work_for_another_time(tmp_path: Path) -> None:
     ("words", "message"),
     [
         (["--patterns", "0", "--kernels", "0"], "at least one case"),
+        (["--on-gpu", "--patterns", "0", "--kernels", "0"], "at least one case"),
         (["--on-gpu", "--replay"], "do not go together"),
         (["--gpu", "h2000"], "h2000"),
         (["--replay"], "no folder"),

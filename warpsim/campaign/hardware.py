@@ -26,7 +26,7 @@ from warpsim import batch, coalescing, grammar, patterns
 from warpsim.campaign.cases import Case, features
 from warpsim.campaign.chunks import LEAST, Chunk, Outcome, cells, plan, record, scratch_cache
 from warpsim.campaign.hunt import Round, draw, shrink
-from warpsim.campaign.report import Progress, Report, campaign_name
+from warpsim.campaign.report import Progress, Report, campaign_name, check_sizes
 from warpsim.campaign.simplify import complexity
 from warpsim.comparison import TIME, TOLERANCES
 from warpsim.corpus import Corpus, Entry, Journal
@@ -322,6 +322,7 @@ def run_on_gpu(
     """
     profile = load_gpu(gpu)
     patterns = LEAST * len(cells()) if patterns is None else patterns
+    check_sizes(patterns, kernels)
     folder = Corpus(corpus)
     folder.folder.mkdir(parents=True, exist_ok=True)
     name = "gpu-" + campaign_name(patterns, kernels, seed, profile)

@@ -12,9 +12,10 @@ from warpsim.cache import digest
 from warpsim.campaign.cases import DENSITIES, SPANS
 from warpsim.campaign.chunks import LEAST, cells
 from warpsim.corpus import Entry
+from warpsim.errors import InputError
 from warpsim.gpu import Gpu
 
-__all__ = ["Progress", "Report", "campaign_name"]
+__all__ = ["Progress", "Report", "campaign_name", "check_sizes"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,12 @@ class Progress:
     examples: int
     seconds: float
     failures: int
+
+
+def check_sizes(patterns: int, kernels: int) -> None:
+    """InputError unless there is something to examine."""
+    if patterns < 0 or kernels < 0 or patterns + kernels == 0:
+        raise InputError(f"a campaign of {patterns} patterns and {kernels} kernels: at least one case is needed")
 
 
 def campaign_name(patterns: int, kernels: int, seed: int, gpu: Gpu) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from warpsim import workers
 from warpsim.campaign.cases import Case, Verdicts, case_of, judge_kernels, judge_pattern
 from warpsim.campaign.chunks import Chunk, Settings, plan, work
-from warpsim.campaign.report import Progress, Report, campaign_name
+from warpsim.campaign.report import Progress, Report, campaign_name, check_sizes
 from warpsim.corpus import Corpus, Entry, Journal
 from warpsim.errors import InputError, UnsupportedError
 from warpsim.gpu import Gpu, load_gpu
@@ -40,8 +40,7 @@ def run(
     All local cores work (`jobs` processes), or a Dask cluster at `scheduler`. The report is over the whole campaign:
     the same corpus, seed, sizes and version of warpsim.
     """
-    if patterns < 0 or kernels < 0 or patterns + kernels == 0:
-        raise InputError(f"a campaign of {patterns} patterns and {kernels} kernels: at least one case is needed")
+    check_sizes(patterns, kernels)
     profile = load_gpu(gpu)
     folder = Corpus(corpus)
     folder.folder.mkdir(parents=True, exist_ok=True)
