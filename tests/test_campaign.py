@@ -17,7 +17,7 @@ from tests.planted import PATTERN_FAULTS
 from warpsim import campaign, coalescing, laws, workers
 from warpsim.campaign import chunks
 from warpsim.campaign.cases import case_of, scenario_of
-from warpsim.campaign.chunks import Settings, plan
+from warpsim.campaign.chunks import LEAST, Settings, cells, plan
 from warpsim.cli import main
 from warpsim.corpus import Corpus, Entry, Journal
 from warpsim.errors import InputError, UnsupportedError
@@ -132,6 +132,16 @@ def test_a_campaign_without_disagreement_covers_all_features(
         assert f"\n{feature} " in out
     assert main(["campaign", str(tmp_path), "--patterns", "150", "--kernels", "0", "--jobs", "1"]) == 0
     assert "(6 of 6 chunks were done before)" in capsys.readouterr().out
+
+
+def test_progress_says_how_much_of_each_feature_was_met(tmp_path: Path) -> None:
+    seen: list[campaign.Progress] = []
+    campaign.run(tmp_path, patterns=LEAST * len(cells()) // 50, kernels=0, jobs=1, watch=seen.append)
+    assert [now.done for now in seen] == list(range(1, len(seen) + 1))
+    assert seen[-1].of == len(seen)
+    first, last = (now.coverage.split("  ") for now in (seen[0], seen[-1]))
+    assert first[0] == "op 1/11"
+    assert {"span 3/3", "mask density 3/3", "lines touched 4/4"} <= set(last)
 
 
 def test_the_time_limit_leaves_work_for_another_time(tmp_path: Path) -> None:

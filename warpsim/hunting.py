@@ -75,7 +75,7 @@ def campaign(
 
 @contextmanager
 def _progress() -> Iterator[Callable[[Progress], None] | None]:
-    """A bar on a terminal: chunks, cases a second, failures."""
+    """A bar on a terminal: chunks, cases a second, failures, values of features met."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -84,13 +84,14 @@ def _progress() -> Iterator[Callable[[Progress], None] | None]:
 
     columns: Sequence[Any] = (
         BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]:,.0f} cases/s"),
-        TextColumn("{task.fields[failures]} failures"), TimeRemainingColumn(),
+        TextColumn("{task.fields[failures]} failures"), TimeRemainingColumn(), TextColumn("{task.fields[coverage]}"),
     )  # fmt: skip
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("campaign", total=None, rate=0.0, failures=0)
+        task = bar.add_task("campaign", total=None, rate=0.0, failures=0, coverage="")
 
         def watch(now: Any) -> None:
             rate = now.examples / now.seconds if now.seconds else 0.0
-            bar.update(task, completed=now.done, total=now.of, rate=rate, failures=now.failures)
+            shown = {"rate": rate, "failures": now.failures, "coverage": now.coverage}
+            bar.update(task, completed=now.done, total=now.of, **shown)
 
         yield watch

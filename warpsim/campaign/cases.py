@@ -13,11 +13,11 @@ from warpsim.frontend.program import Program
 from warpsim.gpu import Gpu
 from warpsim.grammar import SmallKernel
 from warpsim.laws import Disagreement
-from warpsim.patterntable import Pattern
+from warpsim.patterntable import CELLS, Pattern
 
 __all__ = [
-    "DENSITIES", "SPANS", "Case", "case_data", "case_of", "features", "judge_kernels", "judge_pattern", "laws_of",
-    "scenario_of", "size_of", "small",
+    "DENSITIES", "SPANS", "Case", "case_data", "case_of", "feature_counts", "features", "judge_kernels", "judge_pattern",
+    "laws_of", "scenario_of", "size_of", "small",
 ]  # fmt: skip
 
 Case = Pattern | SmallKernel
@@ -122,6 +122,13 @@ def features(case: Case) -> Iterator[tuple[str, str]]:
     yield "mask density", density
     yield "lines touched", next(name for name, high in _LINES.items() if lines <= high)
     yield "cell", f"{case.op} {case.space} {case.width} {density} {span}"
+
+
+def feature_counts() -> dict[str, int]:
+    """Values that each feature of patterns can have."""
+    ops, widths = {cell[:2] for cell in CELLS}, {cell[2] for cell in CELLS}
+    counts = {"op": ops, "width": widths, "span": SPANS["global"], "mask density": DENSITIES, "lines touched": _LINES}
+    return {name: len(values) for name, values in counts.items()}
 
 
 def _kernel_features(kernel: SmallKernel) -> Iterator[tuple[str, str]]:

@@ -335,6 +335,8 @@ def run_on_gpu(
     done: dict[str, dict[str, Any]] = {}
     journal = Journal(folder, name)
     kinds: dict[str, float] = {}
+    seen = Report(name, str(corpus), profile.name)
+    seen.add(before.values())
     try:
         for group in _groups(left):
             if limit is not None and time.monotonic() - began > limit:
@@ -343,11 +345,13 @@ def run_on_gpu(
             for outcome in state.work(group):
                 journal.write(asdict(outcome))
                 done[outcome.chunk] = asdict(outcome)
+                seen.add([done[outcome.chunk]])
             kinds[group[0].kind] = kinds.get(group[0].kind, 0) + time.monotonic() - started
             if watch is not None:
                 examples = sum(line["examples"] for line in done.values())
                 failures = sum(len(line["failures"]) for line in done.values())
-                watch(Progress(len(before) + len(done), len(chunks), examples, time.monotonic() - began, failures))
+                seconds = time.monotonic() - began
+                watch(Progress(len(before) + len(done), len(chunks), examples, seconds, failures, seen.covered))
     finally:
         journal.close()
         state.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from warpsim.cache import digest
-from warpsim.campaign.cases import DENSITIES, SPANS
+from warpsim.campaign.cases import DENSITIES, SPANS, feature_counts
 from warpsim.campaign.chunks import LEAST, cells
 from warpsim.corpus import Entry
 from warpsim.errors import InputError
@@ -20,13 +20,14 @@ __all__ = ["Progress", "Report", "campaign_name", "check_sizes"]
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a campaign is."""
+    """How far a campaign is: chunks done of all, and of this run cases and seconds; failures; features covered."""
 
     done: int
     of: int
     examples: int
     seconds: float
     failures: int
+    coverage: str = ""
 
 
 def check_sizes(patterns: int, kernels: int) -> None:
@@ -81,6 +82,13 @@ class Report:
                 for value, count in values.items():
                     table[value] = table.get(value, 0) + count
         self.examples, self.work_seconds, self.failed = dict(examples), dict(seconds), dict(failed)
+
+    @property
+    def covered(self) -> str:
+        """How many values of each feature of patterns were met, of those that there are."""
+        return "  ".join(
+            f"{name} {len(self.coverage.get(name, ()))}/{count}" for name, count in feature_counts().items()
+        )
 
     @property
     def cells(self) -> dict[tuple[str, str, int, str, str], int]:

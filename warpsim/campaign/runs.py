@@ -53,6 +53,8 @@ def run(
     found = sum(len(line["failures"]) for line in before.values())
     began = time.monotonic()
     examined = 0
+    seen = Report(name, str(corpus), profile.name)
+    seen.add(before.values())
     journal = Journal(folder, name)
     done: dict[str, dict[str, Any]] = {}
     try:
@@ -63,8 +65,10 @@ def run(
             done[outcome.chunk] = line
             examined += outcome.examples
             found += len(outcome.failures)
+            seen.add([line])
             if watch is not None:
-                watch(Progress(len(before) + len(done), len(chunks), examined, time.monotonic() - began, found))
+                seconds = time.monotonic() - began
+                watch(Progress(len(before) + len(done), len(chunks), examined, seconds, found, seen.covered))
     finally:
         journal.close()
     everything = {**folder.finished(name), **done}
