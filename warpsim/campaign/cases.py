@@ -16,8 +16,8 @@ from warpsim.laws import Disagreement
 from warpsim.patterntable import CELLS, Pattern
 
 __all__ = [
-    "DENSITIES", "SPANS", "Case", "case_data", "case_of", "feature_counts", "features", "judge_kernels", "judge_pattern",
-    "laws_of", "scenario_of", "size_of", "small",
+    "DENSITIES", "SPANS", "Case", "case_data", "case_of", "feature_counts", "features", "judge_kernels",
+    "judge_pattern", "laws_of", "scenario_of", "size_of", "small",
 ]  # fmt: skip
 
 Case = Pattern | SmallKernel
