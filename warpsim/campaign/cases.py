@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from functools import partial
 from typing import Any
 
@@ -126,9 +126,14 @@ def features(case: Case) -> Iterator[tuple[str, str]]:
 
 def feature_counts() -> dict[str, int]:
     """Values that each feature of patterns can have."""
-    ops, widths = {cell[:2] for cell in CELLS}, {cell[2] for cell in CELLS}
-    counts = {"op": ops, "width": widths, "span": SPANS["global"], "mask density": DENSITIES, "lines touched": _LINES}
-    return {name: len(values) for name, values in counts.items()}
+    values: dict[str, Sized] = {
+        "op": {cell[:2] for cell in CELLS},
+        "width": {cell[2] for cell in CELLS},
+        "span": SPANS["global"],
+        "mask density": DENSITIES,
+        "lines touched": _LINES,
+    }
+    return {name: len(every) for name, every in values.items()}
 
 
 def _kernel_features(kernel: SmallKernel) -> Iterator[tuple[str, str]]:

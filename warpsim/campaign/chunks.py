@@ -38,8 +38,8 @@ __all__ = ["LEAST", "Chunk", "Outcome", "Settings", "cells", "plan", "record", "
 
 LEAST = 50
 """Examples that every cell of width x op x space x mask density x span is to get."""
-PATTERNS, KERNELS = 25, 20
-"""Cases of a chunk."""
+PATTERNS, KERNELS = 25, 40
+"""Cases of a chunk; the disassembler takes as long for one kernel as for many."""
 MOST = 100
 """Patterns of a chunk where every cell has one."""
 _STRIDE = 101  # from one cell to the next: prime to their number, so that neighbours differ in all

@@ -24,7 +24,7 @@ import numpy as np
 
 from warpsim import batch, coalescing, grammar, patterns
 from warpsim.campaign.cases import Case, features
-from warpsim.campaign.chunks import LEAST, Chunk, Outcome, cells, plan, record, scratch_cache
+from warpsim.campaign.chunks import KEPT, LEAST, Chunk, Outcome, cells, plan, record, scratch_cache
 from warpsim.campaign.hunt import Round, draw, shrink
 from warpsim.campaign.report import Progress, Report, campaign_name, check_sizes
 from warpsim.campaign.simplify import complexity
@@ -50,7 +50,7 @@ Figures = dict[str, int]
 Judged = tuple[str, Disagreement] | None  # law and what is wrong
 
 _NOTHING = Pattern("load", "global", 4, (0,) * 32, (False,) * 32, name="nothing")  # what a launch counts by itself
-_SHRUNK = 12  # failures of a law in a corpus after which further ones are kept as drawn
+_SHRUNK = 6  # failures of a law in a session after which further ones are kept as drawn
 _TIMINGS = 5  # times that a kernel is measured
 _REQUESTS_AND_SECTORS = [f(op) for op in ("ld", "st", "red") for f in (global_requests, global_sectors)]
 _STAGES = [
@@ -397,6 +397,7 @@ class _Session:
         self.corpus, self.gpu, self.gpu_name, self.shrinking, self.timed = corpus, gpu, gpu_name, shrinking, timed
         self.patterns: PatternBench | None = None
         self.kernels: KernelBench | None = None
+        self.shrunk: Counter[str] = Counter()  # law -> failures
         self.times: list[tuple[float, list[float]]] = []  # of the kernels drawn, not of those that shrinking tried
 
     def close(self) -> None:
@@ -440,12 +441,15 @@ class _Session:
     def keep(
         self, law: str, chunk: Chunk, drawn: dict[Case, Round], known: dict[Case, dict[str, Disagreement]]
     ) -> Iterator[str]:
-        """Keep the simplest failure of a law in a chunk, as drawn and as shrunk."""
+        """Keep the failures of a law in a chunk as drawn, and the simplest as shrunk."""
         failing = {case: found[law] for case, found in known.items() if law in found}
-        first = min(failing, key=complexity)
-        yield record(self.corpus, law, first, failing[first], self.gpu_name, chunk, shrunk=False)
-        if len(list(self.corpus.failures.glob(f"{law.replace(':', '-')}-*"))) > _SHRUNK:
+        kept = len(list(self.corpus.failures.glob(f"{law.replace(':', '-')}-*")))
+        for case in sorted(failing, key=complexity)[: max(1, KEPT - kept)]:
+            yield record(self.corpus, law, case, failing[case], self.gpu_name, chunk, shrunk=False)
+        if self.shrunk[law] >= _SHRUNK:
             return
+        self.shrunk[law] += 1
+        first = min(failing, key=complexity)
 
         def judge(cases: Sequence[Case]) -> list[Disagreement | None]:
             try:
