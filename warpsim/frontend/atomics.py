@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, types
 
 from warpsim.coalescing import LINES, OUT, SCRATCH, compiled
-from warpsim.compilation import cfunc, njit
+from warpsim.compilation import carray, cfunc, njit, pointer
 
 from warpsim.frontend.context import (  # isort: skip
     ATOM_ADD, ATOM_AND, ATOM_CAS, ATOM_CAST, ATOM_DEC, ATOM_EXCH, ATOM_INC, ATOM_MAX, ATOM_MIN, ATOM_OR, ATOM_POPC_INC,
     ATOM_XOR, C_BANK_MASKS, C_LINES, C_OPS, C_OUT, C_RULES, O_ATOMIC, O_SIZE, O_TYPE, O_WIDTH, T_BF16X2, T_F16X2, T_F32,
-    T_F64, T_S32, T_S64, f32, f64, i64, pointer, u32, u64,
+    T_F64, T_S32, T_S64, f32, f64, i64, u32, u64,
 )  # fmt: skip
 
 _atomic_request = compiled().atomic_request
@@ -196,7 +195,7 @@ def _lane(op, where, data, lane, k):
         data[lane] = _atomic_32(action, kind, where, data[lane], data[128 + lane])
 
 
-@cfunc(types.int64(*[types.int64] * 5))
+@cfunc("int64(int64, int64, int64, int64, int64)")
 def atomic(context, number, where, data, lane):
     """Apply one lane's atomic of access `number`; the old value replaces rows 0.. of the registers at `data`."""
     op = i64(i64(context)[C_OPS] + number * O_SIZE * 8)
@@ -204,7 +203,7 @@ def atomic(context, number, where, data, lane):
     return 0
 
 
-@cfunc(types.int64(*[types.int64] * 5))
+@cfunc("int64(int64, int64, int64, int64, int64)")
 def atomic_rule(context, number, addresses, active, turns):
     """Coalesce an atomic or reduction; returns its lines, the rest is in the table at C_OUT."""
     c = i64(context)

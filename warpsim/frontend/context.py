@@ -9,10 +9,8 @@ without bounds.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, types
-from numba.extending import intrinsic
 
-from warpsim.compilation import njit
+from warpsim.compilation import carray, intrinsic, njit, pointer, types
 
 # Context words.
 (
@@ -69,19 +67,6 @@ E_KIND, E_INDEX, E_LANE, E_ADDRESS, E_ROW, E_EXTRA, E_SIZE = range(7)
     DIVERGENT_BARRIER, BUDGET, DEADLOCK, LOCAL_BOUNDS, MIXED_GENERIC, BAD_TARGET, STACK_OVERFLOW, UNKNOWN_GUARD, TRAP,
     EXTERNAL,
 ) = range(18)  # fmt: skip
-
-
-@intrinsic
-def pointer(typingctx, source):
-    """An address as a pointer."""
-    signature = types.voidptr(source)
-
-    def codegen(context, builder, signature, arguments):
-        from numba.core import cgutils
-
-        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
-
-    return signature, codegen
 
 
 @intrinsic
@@ -159,7 +144,7 @@ def popcount(x):
     return np.int64(((x * np.uint32(0x01010101)) & np.uint32(0xFFFFFFFF)) >> np.uint32(24))  # numba widens to 64 bits
 
 
-@njit(signature=types.int64(*[types.int64] * 7))  # once, whatever literals it is called with
+@njit(signature="int64(int64, int64, int64, int64, int64, int64, int64)")  # once, whatever literals it is called with
 def fail(context, kind, index, lane, address, row, extra):
     """Write the error record, the first of a run only, and return 1."""
     c = i64(context)
@@ -189,7 +174,7 @@ def first_lane(mask):
     return 0
 
 
-@njit(signature=types.void(types.int64[::1], *[types.int64] * 7))
+@njit(signature="void(int64[::1], int64, int64, int64, int64, int64, int64, int64)")
 def record(c, row, operation, n_lines, tag_wavefronts, data_wavefronts, lanes, sectors):
     """Append a header and `n_lines` line words from the scratch at C_LINES to the row's ring."""
     if c[C_TRACE] == 0:

@@ -12,9 +12,8 @@ calls `diverge` for the rest.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, types
 
-from warpsim.compilation import cfunc, njit
+from warpsim.compilation import carray, cfunc, njit
 from warpsim.frontend.context import (
     BAD_TARGET,
     C_LEADERS,
@@ -165,7 +164,7 @@ def _arrive(context, row, s, resume, mask, barrier, required):
     return _next(context, row, s)
 
 
-@cfunc(types.int64(types.int64, types.int64, types.int64, types.int64, types.int32, types.CPointer(types.int64)))
+@cfunc("int64(int64, int64, int64, int64, int32, CPointer(int64))")
 def diverge(context, row, kind, argument, mask, targets):
     """Choose the split to run next, into the warp's PC and ACTIVE; 0, or 1 for an error.
 

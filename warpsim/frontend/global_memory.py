@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import carray
 
 from warpsim.coalescing import ATOMIC, CAS, LINES, LOAD, OUT, RED, SCRATCH, STORE, compiled
-from warpsim.compilation import njit
+from warpsim.compilation import carray, njit, pointer
 
 from warpsim.frontend.context import (  # isort: skip
     ASYNC, ATOM_CAS, ATOM_CAST, ATOMICS, B_BASE, B_DATA, B_DIRTY, B_END, B_HIGH, B_LOW, B_READ_BITS, B_SHADOW, B_SIZE,
@@ -16,7 +15,7 @@ from warpsim.frontend.context import (  # isort: skip
     I_BASE, I_BUFFERS, I_KEYS, I_LANES, I_LIMIT, I_MASK, I_NEXT, I_PLACES, I_ROW, LOADS, MISALIGNED, O_ACTION, O_ATOMIC,
     O_BUFFER, O_IDEAL, O_INDEX, O_OPERATION, O_SIGNED, O_SIZE, O_WIDTH, OUT_OF_BOUNDS, REDUCTIONS, S_DATA_WAVEFRONTS,
     S_IDEAL_SECTORS, S_L2_REQUESTS, S_REQUESTS, S_SECTORS, S_SIZE, S_TAG_WAVEFRONTS, S_TAGS, S_THREADS, S_WORST, STORES,
-    call, fail, i64, keep_worst, load_lane, on, pointer, popcount, record, store_lane, u8, u32, u64,
+    call, fail, i64, keep_worst, load_lane, on, popcount, record, store_lane, u8, u32, u64,
 )  # fmt: skip
 
 global_request = compiled().global_request

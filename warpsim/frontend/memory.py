@@ -8,11 +8,9 @@ address, which keeps each small.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, types
-from numba.extending import intrinsic
 
 from warpsim.coalescing import STORE
-from warpsim.compilation import cfunc, njit
+from warpsim.compilation import carray, cfunc, intrinsic, njit, types
 
 from warpsim.frontend.context import (  # isort: skip
     C_ACCESS, C_LINES, C_LOCAL_BYTES, C_LOCAL_DATA, C_LOCAL_UNKNOWN, C_LOCAL_WINDOW, C_OPS, C_OUT, C_SHARED_WINDOW,
@@ -92,10 +90,7 @@ def access_local(context, row, number, a, active, data, unknown):
     return 0
 
 
-_ACCESS = types.int64(
-    types.int64, types.int64, types.int64, types.CPointer(types.int64), types.uint32, types.uint32,
-    types.CPointer(types.uint32), types.CPointer(types.uint32),
-)  # fmt: skip
+_ACCESS = "int64(int64, int64, int64, CPointer(int64), uint32, uint32, CPointer(uint32), CPointer(uint32))"
 
 
 @intrinsic

@@ -5,27 +5,12 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-import llvmlite
 import llvmlite.binding as llvm
 
 from warpsim import cache
+from warpsim.machinecode import host, load, target
 
 __all__ = ["compile_native"]
-
-_engines: list[llvm.ExecutionEngine] = []  # keep what they compiled alive
-
-
-@functools.cache
-def _target() -> tuple[llvm.TargetMachine, str]:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    cpu = llvm.get_host_cpu_name()
-    features = llvm.get_host_cpu_features()
-    if features.get("avx512f"):
-        features["prefer-256-bit"] = False
-    flat = features.flatten()
-    target = llvm.Target.from_default_triple()
-    return target.create_target_machine(cpu=cpu, features=flat, opt=2), f"{llvmlite.__version__} {cpu} {flat}"
 
 
 @functools.cache
@@ -54,23 +39,10 @@ def _optimised(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
 
 def compile_native(make_ir: functools.partial[str], key: str, name: str) -> int:
     """Address of function `name` of the IR that `make_ir()` gives, cached under `key` for this processor."""
-    machine, host = _target()
-    file = "native-" + cache.digest(key, host, _sources())
+    file = "native-" + cache.digest(key, host(), _sources())
     stored = cache.read(file)
     if stored is None:
-        module = _optimised(make_ir(), machine)
-        stored = machine.emit_object(module)
+        module = _optimised(make_ir(), target())
+        stored = target().emit_object(module)
         cache.write(file, stored)
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_copy())
-    engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(stored))
-    engine.finalize_object()
-    _engines.append(engine)
-    address = engine.get_function_address(name)
-    assert address
-    return int(address)
-
-
-def _target_copy() -> llvm.TargetMachine:
-    """A machine that an engine may own."""
-    target = llvm.Target.from_default_triple()
-    return target.create_target_machine()
+    return load(stored, name)

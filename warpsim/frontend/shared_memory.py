@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import carray
 
 from warpsim.coalescing import (  # isort: skip
     LDMATRIX_X1, LDMATRIX_X2, LDMATRIX_X4, LOAD, OUT, SCRATCH, SHARED_ATOMIC, SHARED_CAS, STORE, compiled,
 )  # fmt: skip
-from warpsim.compilation import njit
+from warpsim.compilation import carray, njit, pointer
 
 from warpsim.frontend.context import (  # isort: skip
     ASYNC, ATOM_CAS, ATOM_CAST, ATOM_POPC_INC, ATOMICS, C_ATOMIC, C_EPOCH, C_OPS, C_OUT, C_RACES, C_READ, C_RULES,
@@ -17,7 +16,7 @@ from warpsim.frontend.context import (  # isort: skip
     C_WRITTEN, LOADS, M_ACTIVE, M_BASE, M_GROUPS, M_KIND, M_OFFSETS, M_WAVEFRONTS, MATRIX, MISALIGNED, O_ACTION,
     O_ATOMIC, O_IDEAL, O_INDEX, O_MATRIX, O_MEMO, O_OPERATION, O_REGISTERS, O_SIGNED, O_SIZE, O_WIDTH, OK, REDUCTIONS,
     S_CONFLICTS, S_DATA_WAVEFRONTS, S_IDEAL_WAVEFRONTS, S_REQUESTS, S_SIZE, S_THREADS, S_WORST, SHARED_BOUNDS,
-    SHARED_RACE, SHARED_UNWRITTEN, STORES, call, fail, i64, keep_worst, load_lane, on, pointer, popcount, record,
+    SHARED_RACE, SHARED_UNWRITTEN, STORES, call, fail, i64, keep_worst, load_lane, on, popcount, record,
     store_lane, u8, u16, u32,
 )  # fmt: skip
 

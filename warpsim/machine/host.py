@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
-from warpsim.compilation import njit
+from warpsim.compilation import cgutils, intrinsic, njit, types
 
 __all__ = [
     "borrowed",
