@@ -133,6 +133,13 @@ def test_a_finding_that_no_second_run_can_take_away_keeps_what_it_has() -> None:
     assert rules["same-sector-writes"]["gain"] is None
 
 
+def recorded(name: str, **params: Any) -> float:
+    scenario = load(name)
+    found = find(scenario.bind(params), "h200", default=scenario.params)
+    assert found is not None
+    return found.time_ns
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after", "access"),
@@ -141,9 +148,21 @@ def test_a_finding_that_no_second_run_can_take_away_keeps_what_it_has() -> None:
         ("bank_column", "bank_padded", "shared load"),
         ("column_walk", "row_walk", "load"),
         ("structs_aos", "structs_soa", "load"),
+        ("misaligned", "copy", "load"),
+        ("write_strided", "write_words", "store"),
     ],
 )
 def test_the_gain_is_within_15_percent_of_what_an_h200_gained(before: str, after: str, access: str) -> None:
-    times = [find(load(name).bind(), "h200").time_ns for name in (before, after)]  # type: ignore[union-attr]
     found = if_ideal(load(before), run(before), access=access)
-    assert found.speedup == pytest.approx(times[0] / times[1], rel=0.15)
+    assert found.speedup == pytest.approx(recorded(before) / recorded(after), rel=0.15)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("n", "stride"),
+    [(1 << 20, 2), (1 << 20, 8), (1 << 20, 32), *((1 << 22, stride) for stride in (2, 4, 8, 16, 32, 33)), (1 << 24, 8)],
+)
+def test_a_strided_copy_made_contiguous_gains_what_an_h200_gained(n: int, stride: int) -> None:
+    found = if_ideal(load("stride"), run("stride", n=n, stride=stride), access="load")
+    measured = recorded("stride", n=n, stride=stride) / recorded("copy", n=n)
+    assert found.speedup == pytest.approx(measured, rel=0.15)

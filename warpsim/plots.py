@@ -71,9 +71,8 @@ def memory_chart(result: Result) -> Drawing:
         for y, name in ((112, "near side"), (250, "far side")):
             canvas.box(552, y, 116, 58, "box")
             canvas.text(610, y + 34, name)
-        faint = "" if flows["cross"] else " none"
-        canvas.path("M576 180V240", f"flow{faint}", "stroke-width:2")
-        canvas.path("M576 170l-6 12h12zM576 250l-6 -12h12z", f"tip{faint}")
+        canvas.path("M576 180V240", "flow", "stroke-width:2")
+        canvas.path("M576 170l-6 12h12zM576 250l-6 -12h12z", "tip")
         canvas.text(590, 214, byte_count(flows["cross"]), "start")
     share = derived["bandwidth"]["dram_share_of_peak"]
     box(818, 40, 140, 280, "DRAM", [f"{percent(share)} of peak", *load(channels="DRAM")], "DRAM")
@@ -127,7 +126,7 @@ def _flows(result: Result) -> dict[str, float | None]:
         "L2 write": derived["l2"]["write_bytes"],
         "DRAM read": derived["dram"]["read_bytes"],
         "DRAM write": derived["dram"]["write_bytes"],
-        "cross": None if sides is None or l2 is None else max(0, 32 * sides - l2),
+        "cross": None if sides is None or l2 is None or 32 * sides <= l2 else 32 * sides - l2,  # None: one side
     }
 
 

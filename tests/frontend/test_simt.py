@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
+import zlib
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +23,7 @@ from warpsim.kernel import Buffer, Kernel
 
 pytest.importorskip("cuda.bindings.nvrtc")
 
+ROOT = Path(__file__).parents[1]
 GPUS = {"a100-80gb": 80, "h200": 90, "b200": 100}
 ARCHS = pytest.mark.parametrize("gpu", list(GPUS))
 
@@ -252,6 +256,24 @@ def test_lanes_of_a_mask_meet_at_different_places(gpu: str) -> None:
     own = np.where(given & 1, 3 * given, 5 * given)
     other = own[np.arange(64) ^ 1]
     np.testing.assert_array_equal(out, np.where(given & 1, own + other, own - other + 7))
+
+
+COLLECTIVES = json.loads((ROOT / "data" / "collectives-h200.json").read_text())["kernels"]
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_what_parted_warps_issue_is_what_an_h200_counts(name: str) -> None:
+    recorded = COLLECTIVES[name]
+    given = np.random.default_rng(1).integers(0, 1000, 64 * recorded["block"]).astype(np.int32)
+    out = np.zeros_like(given)
+    source = Kernel(ROOT / "frontend" / "collectives.cu", name)
+    launch = source.launch(64, recorded["block"], [out, given, 3])
+    executor = Executor(launch, load_program(launch.source, name, 90), load_gpu("h200"))
+    executor.run()
+    assert zlib.crc32(out.tobytes()) == recorded["output"]
+    # Of masks at two places some lanes came apart once more on the GPU, in 2 of 512 warps.
+    slack = 5 if name == "tiles_two_places" else 0
+    assert abs(count(executor).metrics["smsp__inst_executed.sum"] - recorded["executed"]) <= slack
 
 
 @ARCHS

@@ -46,8 +46,8 @@ M_ACTIVE, M_KIND, M_BASE, M_WAVEFRONTS, M_GROUPS, M_OFFSETS, M_SIZE = 0, 1, 2, 3
 # Counters per instruction, columns of the table at C_STATS.
 (
     S_REQUESTS, S_SECTORS, S_TAGS, S_TAG_WAVEFRONTS, S_DATA_WAVEFRONTS, S_IDEAL_SECTORS, S_THREADS, S_CONFLICTS,
-    S_IDEAL_WAVEFRONTS, S_L2_REQUESTS, S_WORST, S_SIZE,
-) = range(12)  # fmt: skip
+    S_IDEAL_WAVEFRONTS, S_L2_REQUESTS, S_WORST, S_REISSUED, S_SIZE,
+) = range(13)  # fmt: skip
 
 W_ACTIVE, W_ADDRESSES, W_SIZE = 0, 1, 33  # an instruction's worst request, rows of the table at C_WORST
 

@@ -37,6 +37,11 @@ class Control(Frame):
         b.store(self.field(dv.ACTIVE), self.active)
         b.branch(self.dispatch)
 
+    def call_at(self, i: Instruction, kind: int, argument: int, mask: ir.Value) -> None:
+        """`call_diverge` for what is counted again when it is issued again."""
+        self.b.store(I32(i.index), self.place(dv.INDEX), align=4)
+        self.call_diverge(kind, argument, mask)
+
     def split(self, taken: ir.Value, target: ir.BasicBlock, target_number: int, otherwise: int | None) -> None:
         """Branch: all, none or some of the active lanes go to `target`, the others to instruction `otherwise`."""
         b = self.b
@@ -68,6 +73,7 @@ class Control(Frame):
             o = next(o for o in i.operands if o.kind == "ureg")
             assert o.index is not None
             want = b.extract_element(e.read_uniform(o.index).bits, I32(0))
+            want = b.and_(want, b.not_(b.load(self.exited, typ=I32)))  # nor do lanes that a CTA lacks count
             differs = b.icmp_unsigned("!=", self.condition(i), want)
             if "CONV" in i.modifiers:
                 differs = b.not_(differs)
@@ -235,20 +241,20 @@ class Control(Frame):
         active = b.load(self.active, typ=I32)
         if "COLLECTIVE" in i.modifiers:
             end = int(self.leaders[target_of(i, self.program)])
-            self.call_diverge(dv.COLLECT, following << 32 | end, active)
+            self.call_at(i, dv.COLLECT, following << 32 | end, active)
             return
         if "EXCLUSIVE" in i.modifiers:
-            self.call_diverge(dv.EXCLUDE, following, active)
+            self.call_at(i, dv.EXCLUDE, following, active)
             return
         whole = b.and_(need, b.not_(b.load(self.exited, typ=I32)))
         wait = self.function.append_basic_block("wait")
         b.cbranch(b.icmp_unsigned("==", whole, active), self.code[following], wait)
         b.position_at_end(wait)
-        self.call_diverge(dv.WARP, following, active)
+        self.call_at(i, dv.WARP, following, active)
 
     def _endcollective(self, i: Instruction) -> None:
         self.e.flush()
-        self.call_diverge(dv.LEAVE, 0, self.b.load(self.active, typ=I32))
+        self.call_at(i, dv.LEAVE, int(self.leaders[i.index + 1]), self.b.load(self.active, typ=I32))
 
     def _bar(self, i: Instruction) -> None:
         b, e = self.b, self.e

@@ -94,7 +94,10 @@ def _instruction_metrics(
     executor: Executor, i: Instruction, executed: int, lanes: int, put: Callable[..., None]
 ) -> None:
     """Report what one instruction counted: put(name, value, ideal=None)."""
-    put("smsp__inst_executed.sum", executed)
+    again = int(executor.stats[i.index, ctx.S_REISSUED])
+    if i.opcode == "BSYNC" and executor.program.instructions[i.index - 1].opcode == "ENDCOLLECTIVE":
+        again += executed  # there each is issued twice (H200)
+    put("smsp__inst_executed.sum", executed + again)
     kind = fp_kind(i)
     if kind:
         put(f"smsp__sass_thread_inst_executed_op_{kind}_pred_on.sum", lanes)

@@ -4,9 +4,11 @@
 A warp runs as *splits*: a program counter and the lanes that share it. One split runs; the others are ready, on a
 stack, or wait. BSYNC waits for all lanes of a convergence barrier that have not exited, WARPSYNC for those of a mask;
 each arriving split issues its own BSYNC, which the counters count. WARPSYNC.COLLECTIVE brings the lanes of a mask
-together wherever they are: they run what follows it, at the place of one of them, up to ENDCOLLECTIVE, and there go
-each to the target of its own WARPSYNC. Native code handles the common cases itself and
-calls `diverge` for the rest.
+together wherever they are: they run what follows it, at the place of the last to come, up to ENDCOLLECTIVE, and there
+go each to the target of its own WARPSYNC. Native code handles the common cases itself and calls `diverge` for the rest.
+
+The counter of executed instructions also counts what is issued again (H200): a WARPSYNC for which lanes have to wait;
+WARPSYNC.EXCLUSIVE for each further mask; ENDCOLLECTIVE, RET and other indirect branches for each further target.
 """
 
 from __future__ import annotations
@@ -20,8 +22,11 @@ from warpsim.frontend.context import (
     C_NOTES,
     C_STATE,
     C_STATE_STRIDE,
+    C_STATS,
     DEADLOCK,
     EXTERNAL,
+    S_REISSUED,
+    S_SIZE,
     fail,
     first_lane,
     i32,
@@ -30,7 +35,19 @@ from warpsim.frontend.context import (
 )
 
 # State of a warp, in 32-bit words; what follows HEADER depends on the kernel.
-PC, ACTIVE, EXITED, DEPTH, WAITS, BAR_ID, BAR_THREADS, BAR_VOTE, BUDGET_WORD, BAR_MODE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 10
+PC, ACTIVE, EXITED, DEPTH, WAITS, BAR_ID, BAR_THREADS, BAR_VOTE, BUDGET_WORD, BAR_MODE, INDEX = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    7,
+    8,
+    10,
+    11,
+)
 STACK, WAITING = 16, 144
 PREDICATES, PREDICATES_UNKNOWN, UPREDICATES, UPREDICATES_UNKNOWN = 272, 280, 288, 296
 RETURNS = 304  # of each lane: the block at which it goes on after a collective
@@ -124,11 +141,48 @@ def _push(s, block, mask):
 
 
 @njit
+def _push_last(s, block, mask):
+    """Let lanes go on at a block after all that are ready, together with those that go on there."""
+    for k in range(s[DEPTH]):
+        if s[STACK + 2 * k] == block:
+            s[STACK + 2 * k + 1] |= mask
+            return
+    for k in range(2 * s[DEPTH] - 1, -1, -1):
+        s[STACK + 2 + k] = s[STACK + k]
+    s[STACK] = block
+    s[STACK + 1] = mask
+    s[DEPTH] += 1
+
+
+@njit
 def _next_ready(s):
     s[DEPTH] -= 1
     s[PC] = s[STACK + 2 * s[DEPTH]]
     s[ACTIVE] = s[STACK + 2 * s[DEPTH] + 1]
     return 0
+
+
+@njit
+def _reissue(c, index, times):
+    i64(c[C_STATS])[index * S_SIZE + S_REISSUED] += times
+
+
+@njit
+def _collect(s, need, mask):
+    """All lanes that wait for a collective of the mask `need`, and these, who leave it if they are all; else none."""
+    arrived = mask
+    for w in range(s[WAITS]):
+        if s[WAITING + 4 * w + 2] == _COLLECTIVE and s[WAITING + 4 * w + 3] == need:
+            arrived |= s[WAITING + 4 * w + 1]
+    if need & ~s[EXITED] & ~arrived != 0:
+        return np.int32(0)
+    w = 0
+    while w < s[WAITS]:
+        if s[WAITING + 4 * w + 2] == _COLLECTIVE and s[WAITING + 4 * w + 3] == need:
+            _remove(s, w)
+        else:
+            w += 1
+    return arrived
 
 
 @njit
@@ -171,7 +225,8 @@ def diverge(context, row, kind, argument, mask, targets):
     NEXT: the running split is over. ARRIVE: its lanes `mask` reach a BSYNC of barrier `argument & 15`, to go on at
     block `argument >> 4`. WARP: a WARPSYNC in which each lane waits for those of its own targets[lane], to go on at
     block `argument`. EXCLUDE: WARP where those of one mask go on without others. COLLECT: WARP for a collective that
-    goes on at block `argument >> 32` and ends at block `argument & 0xffffffff`. LEAVE: lanes `mask` end a collective.
+    goes on at block `argument >> 32` and ends at block `argument & 0xffffffff`. LEAVE: lanes `mask` end a collective
+    whose own place ends at block `argument`. These four are of instruction s[INDEX].
     JUMP: each lane goes on at byte offset targets[lane]. RELEASE: lanes `mask` leave barrier `argument` (BREAK).
     DRIVER: instruction `argument & 0xffffffff` calls the driver's function at targets[lane]; its result goes into the
     register whose unknown lanes are word `argument >> 32` of the state.
@@ -184,12 +239,20 @@ def diverge(context, row, kind, argument, mask, targets):
         return _arrive(context, row, s, np.int32(argument >> 4), mask, barrier, required)
     if kind == LEAVE:
         left = np.uint32(mask)
+        here = np.int32(0)
+        targets_left = 0
         while left != np.uint32(0):
             lane = first_lane(left)
             together = _alike(s, RETURNS, left, lane)
-            _push(s, s[RETURNS + lane], np.int32(together))
+            if s[RETURNS + lane] == np.int32(argument):
+                here = np.int32(together)
+            else:
+                _push_last(s, s[RETURNS + lane], np.int32(together))
+            targets_left += 1
             left &= ~together
-        return _next_ready(s)
+        _reissue(c, s[INDEX], targets_left - 1)
+        if here != 0:
+            _push(s, np.int32(argument), here)
     if kind in (WARP, EXCLUDE, COLLECT):
         resume, waits = argument, _WARP
         if kind == COLLECT:
@@ -200,17 +263,29 @@ def diverge(context, row, kind, argument, mask, targets):
         needs = carray(targets, 32, np.int64)
         left = np.uint32(mask)
         met = np.int32(0)
+        groups = 0
         while left != np.uint32(0):
             lane = first_lane(left)
             together = _alike(needs, 0, left, lane)
-            if _gather(s, np.int32(resume), np.int32(together), waits, np.int32(np.uint32(needs[lane] & 0xFFFFFFFF))):
-                if kind == EXCLUDE:
-                    _push(s, s[PC], s[ACTIVE])
-                else:
-                    met |= s[ACTIVE]
+            need = np.int32(np.uint32(needs[lane] & 0xFFFFFFFF))
             left &= ~together
+            groups += 1
+            if kind == COLLECT:
+                arrived = _collect(s, need, np.int32(together))
+                if arrived != 0:
+                    _push(s, np.int32(resume), arrived)
+                    continue
+            if _gather(s, np.int32(resume), np.int32(together), waits, need):
+                if kind == WARP:
+                    met |= s[ACTIVE]
+                else:
+                    _push(s, s[PC], s[ACTIVE])
         if met != 0:
             _push(s, np.int32(resume), met)
+        if kind == EXCLUDE:
+            _reissue(c, s[INDEX], groups - 1)
+        elif kind == WARP and mask & ~met != 0:
+            _reissue(c, s[INDEX], 1)
     if kind == DRIVER:
         index = argument & 0xFFFFFFFF
         lane = first_lane(mask)
@@ -236,6 +311,7 @@ def diverge(context, row, kind, argument, mask, targets):
         leaders = i32(c[C_LEADERS])
         t = carray(targets, 32, np.int64)
         left = np.uint32(mask)
+        _reissue(c, argument, -1)
         while left != np.uint32(0):
             lane = first_lane(left)
             together = _alike(t, 0, left, lane)
@@ -243,5 +319,6 @@ def diverge(context, row, kind, argument, mask, targets):
             if block < 0:
                 return fail(context, BAD_TARGET, argument, lane, t[lane], row, 0)
             _push(s, block, np.int32(together))
+            _reissue(c, argument, 1)
             left &= ~together
     return _next(context, row, s)
