@@ -41,8 +41,12 @@ class SM:
     warp_unit: int  # warps of a CTA are counted in units of this many for registers
     int_cycles: float  # scheduler cycles of one warp instruction on the integer pipe
     fma_cycles: float
+    imad_cycles: float  # on the part of the FMA pipe that multiplies integers and halves
     fp64_cycles: float
     xu_cycles: float
+    register_ports: int  # reads a cycle of each of a scheduler's two banks of registers
+    packing_power: float  # of the norm by which long runs of plain instructions crowd each other (machine/build.py)
+    branch_latency: int  # cycles of a branch that is taken, beyond its stall cycles
     barrier_latency: int  # cycles from the last arrival to the warps' going on
 
 
@@ -56,7 +60,6 @@ class L1:
     sector_bytes: int
     tag_banks: int
     tag_bank_masks: tuple[int, int]  # bank bit 0, 1 = parity of line number & mask
-    sets: int
     hit_latency: int  # issue to use of a load that hits
     return_latency: int  # data at the SM's port to use
     store_wavefronts: int  # data-stage cycles of a store beyond its wavefronts
@@ -130,7 +133,8 @@ class DRAM:
     bandwidth_gbs: float  # all channels
     efficiency: float  # of it, what refresh leaves
     latency: int  # SM cycles of a read beyond its time on the channel
-    latency_tail: float  # mean of the exponential part, a piece
+    latency_tail: float  # mean of the exponential part, where nothing else moves
+    loaded_tail: float  # the same at the full data rate; between, in proportion
     far_latency: int  # beyond it, when the SM is on the other side
     piece_bytes: int  # consecutive bytes on one row of a channel
     activation_ns: float  # channel time that a row activation takes at least
@@ -305,7 +309,7 @@ def _check(path: Path, gpu: Gpu) -> None:
         (gpu.l2.partitions in (1, 2), "l2.partitions: 1 or 2"),
         (gpu.l2.slices % gpu.l2.partitions == 0, "l2.slices: a multiple of l2.partitions"),
         (0 < gpu.l2.ways <= 32, "l2.ways: 1 to 32"),
-        (gpu.l1.sets == gpu.l1.tag_banks == 4, "l1.sets, l1.tag_banks: 4 only"),
+        (gpu.l1.tag_banks == 4, "l1.tag_banks: 4 only"),
         (gpu.l1.total_kib <= 256, "l1.total_kib: at most 256"),
         (gpu.l1.store_merge_lines <= 64, "l1.store_merge_lines: at most 64"),
         (

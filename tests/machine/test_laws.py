@@ -102,8 +102,53 @@ def test_issue_takes_the_stall_cycles_of_a_warp_and_the_slots_of_a_scheduler() -
     assert alone.machine_cycles == STEADY.launch.warp_start + 400 + 1
     full = run([operation(ISSUE, gap_instructions=100, gap_stall=400), DONE], [], warps=32)
     assert full.machine_cycles == pytest.approx(STEADY.launch.warp_start + 7 * 100 + 400 + 1, abs=2)
-    pipe = run([operation(ISSUE, gap_instructions=100, gap_stall=100, gap_int=100), DONE], [])
-    assert pipe.machine_cycles == STEADY.launch.warp_start + 200 + 1
+    for pipe, cycles in (("gap_int", 200), ("gap_imad", 200), ("gap_xu", 800), ("gap_reads", 249)):
+        count = 250 if pipe == "gap_reads" else 100  # the operation's own slot takes one of the registers' reads
+        gap = operation(ISSUE, gap_instructions=7, gap_stall=7, **{pipe: count})
+        crowded = changed(STEADY, sm={"packing_power": 1000.0})
+        assert run([gap, DONE], [], gpu=crowded).machine_cycles == STEADY.launch.warp_start + cycles + 1
+
+
+def test_runs_of_instructions_of_two_kinds_crowd_each_other() -> None:
+    half = operation(ISSUE, gap_instructions=99, gap_stall=99, gap_int=50)
+    assert run([half, DONE], [], warps=32).machine_cycles == pytest.approx(
+        STEADY.launch.warp_start + 8 * 100 * 2 ** (1 / STEADY.sm.packing_power), rel=0.01
+    )
+
+
+def test_shuffles_go_through_the_data_stage() -> None:
+    shuffle = operation(FIXED, write_barrier=0, latency=23, count=1)
+    many = run([shuffle] * 50 + [WAIT, DONE], [], warps=32)
+    assert many.machine_cycles == pytest.approx(STEADY.launch.warp_start + 32 * 50 + 23, abs=8)
+    assert many.busy["data stage"] > 0
+
+
+def test_a_branch_that_is_taken_takes_longer() -> None:
+    work = [[operation(ISSUE, stall=5)], [operation(ISSUE, stall=5)], [DONE]]
+    through = Stream(work, lambda cta, warp: [(0, []), (1, []), (2, [])], 1, 1)
+    back = Stream(work, lambda cta, warp: [(0, []), (0, []), (1, []), (2, [])], 1, 1)
+    cycles = [simulate_launch(s, STEADY, ctas_per_sm=1).machine_cycles for s in (through, back)]
+    assert cycles[1] - cycles[0] == 5 + STEADY.sm.branch_latency
+
+
+def test_l1_keeps_what_came_last_and_what_was_hit() -> None:
+    """As measured: of a stream the newest 1400 lines are there and none of those 1900 back."""
+    load = operation(LOAD, write_barrier=0)
+    for back, there in ((1300, 4), (2300, 0)):
+        lines = [LINE + k for k in range(3000)]
+        stream = Stream([[load, WAIT], [DONE]], lambda cta, warp, p=lines, b=back: [
+            *((0, request([line])) for line in [*p, p[-1 - b]]), (1, [])
+        ], 1, 1)  # fmt: skip
+        result = simulate_launch(stream, STEADY, ctas_per_sm=1)
+        assert result.counters["l1_load_hit_sectors"] == there
+    # Lines that were hit outlast a stream of others.
+    kept = [LINE + k for k in range(400)]
+    order = [*kept, *kept, *(LINE + 10000 + k for k in range(8000)), *kept]
+    stream = Stream([[load, WAIT], [DONE]], lambda cta, warp: [
+        *((0, request([line])) for line in order), (1, [])
+    ], 1, 1)  # fmt: skip
+    result = simulate_launch(stream, STEADY, ctas_per_sm=1)
+    assert result.counters["l1_load_hit_sectors"] >= 4 * (400 + 380)
 
 
 def test_a_second_miss_on_a_sector_under_way_merges() -> None:
@@ -190,7 +235,8 @@ def test_barrier_waits_for_the_last_warp_and_for_those_that_left() -> None:
         lambda cta, warp: [({0: 0, 1: 1, 2: 2}[warp], [])], 1, 3,
     )  # fmt: skip
     result = simulate_launch(stream, STEADY, ctas_per_sm=1)
-    assert result.machine_cycles == STEADY.launch.warp_start + 500 + 1 + STEADY.sm.barrier_latency
+    jump = STEADY.sm.branch_latency  # to the block of the last warp
+    assert result.machine_cycles == STEADY.launch.warp_start + jump + 500 + 1 + STEADY.sm.barrier_latency
 
 
 def test_asynchronous_copies_count_by_groups() -> None:

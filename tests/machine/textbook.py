@@ -82,8 +82,12 @@ class Textbook:
     def warp(self, cta: int, warp: int, sm: int, row: int, shared: dict[str, Any]) -> Step:
         env, lane = self.env, self.lanes[4 * sm + row % 4]
         boards: list[list[Any]] = [[] for _ in range(8)]
+        follows = 0
         for block, words in self.trace(cta, warp):
             words = list(words)
+            if block != follows:
+                yield env.timeout(self.gpu.sm.branch_latency * T)
+            follows = block + 1
             for op in self.blocks[block]:
                 n = int(op["gap_instructions"])
                 if n:

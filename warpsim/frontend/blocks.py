@@ -50,10 +50,16 @@ _FP = {
     "FADD": "fadd", "FMUL": "fmul", "FFMA": "ffma", "DADD": "dadd", "DMUL": "dmul", "DFMA": "dfma", "HADD2": "hadd",
     "HMUL2": "hmul", "HFMA2": "hfma",
 }  # fmt: skip
-_FMA_PIPE = {"FADD", "FMUL", "FFMA", "IMAD", "FSWZADD", "IDP"}
+# Pipes, each found on an H200 by loops of one instruction and of pairs (docs/calibration.md): two instructions that
+# share a pipe take their times one after the other, others overlap.
+_FMA_PIPE = {"FADD", "FMUL", "FFMA", "FSWZADD"}
+_IMAD_PIPE = {"IMAD", "IDP", "VIADD", "HFMA2", "HADD2", "HMUL2"}
 _FP64_PIPE = {"DADD", "DMUL", "DFMA", "DSETP", "DMNMX"}
-_XU_PIPE = {"MUFU", "I2F", "F2I", "F2F", "FRND", "POPC", "FLO", "BREV"}
-_NO_PIPE = {"NOP", "BRA", "EXIT", "BSSY", "BSYNC", "BAR", "S2R", "LDC", "MOV"}
+_XU_PIPE = {"MUFU", "I2F", "F2I", "F2F", "FRND", "POPC", "FLO", "BREV", "FCHK"}
+_NO_PIPE = {"NOP", "BRA", "EXIT", "BSSY", "BSYNC", "BAR", "S2R", "LDC", "SHFL", "REDUX", "MATCH"}
+# Memory instructions and others that read their registers on another path.
+_NO_READS = {"S2R", "LDC", "SHFL", "REDUX", "MATCH", "BRA", "BRX", "JMX", "CALL", "RET", "R2UR", "WARPSYNC", "BAR"}
+_NO_REGISTER_WRITTEN = {"ISETP", "FSETP", "DSETP", "HSETP2", "FCHK", "PLOP3", "R2P"}
 
 MEMORY_KINDS = {
     trace.LOAD, trace.STORE, trace.ATOMIC, trace.REDUCTION, trace.SHARED_LOAD, trace.SHARED_STORE, trace.SHARED_ATOMIC,
@@ -196,15 +202,75 @@ def kind_of(i: Instruction) -> int | None:
 
 
 def _pipe(i: Instruction) -> str | None:
-    if i.opcode in _FMA_PIPE:
-        return "fma"
     if i.opcode in _FP64_PIPE:
         return "fp64"
+    if i.opcode in _FMA_PIPE:
+        return "fma"
+    if i.opcode in _IMAD_PIPE and "MMA" not in i.modifiers:
+        return "imad"
     if i.opcode in _XU_PIPE:
         return "xu"
-    if i.opcode in _NO_PIPE or i.opcode.startswith(("U", "LD", "ST", "R2", "S2")):
+    if i.opcode in _NO_PIPE or "MMA" in i.modifiers or i.opcode.startswith(("U", "LD", "ST", "R2", "S2")):
         return None
     return "int"
+
+
+class _Gap:
+    """What plain instructions ask of the scheduler and the pipes until the next operation."""
+
+    def __init__(self) -> None:
+        self.reused: dict[int, int] = {}  # register that the last instruction left at each operand's place
+        self.clear()
+
+    def clear(self) -> None:
+        """Start anew; what is kept for reuse stays."""
+        self.n = self.stall = 0
+        self.pipes = dict.fromkeys(("int", "fp64", "xu", "fma", "imad"), 0)
+        self.reads = [0, 0]  # of even and odd registers
+
+    def add(self, i: Instruction) -> None:
+        """Count what the instruction asks of its pipe and of the register banks."""
+        pipe = _pipe(i)
+        wide = i.opcode == "IMAD" and bool({"WIDE", "HI"} & set(i.modifiers))  # both passes read the registers
+        if pipe:
+            self.pipes[pipe] += 1 + wide
+            if pipe == "imad":
+                self.pipes["fma"] += 1
+        read = set()
+        kept = {}
+        for place, (register, keep) in enumerate(_sources(i)):
+            if register is None:
+                continue
+            if self.reused.get(place) != register:
+                read |= {register, register + 1} if pipe == "fp64" else {register}
+            if keep:
+                kept[place] = register
+        self.reused = kept
+        for register in read:
+            self.reads[register % 2] += 1 + wide
+
+    def fields(self) -> tuple[int, ...]:
+        """The fields `gap_instructions` to `gap_reads` of an operation."""
+        p = self.pipes
+        return self.n, self.stall, p["int"], p["fp64"], p["xu"], p["fma"], p["imad"], max(self.reads)
+
+
+def _sources(i: Instruction) -> list[tuple[int | None, bool]]:
+    """Register (None: none) and reuse flag of each source operand that the register banks deliver."""
+    if kind_of(i) in MEMORY_KINDS or i.opcode in _NO_READS or i.opcode.startswith("U"):
+        return []
+    rest = list(i.operands)
+    while rest and rest[0].kind in ("pred", "upred"):
+        rest.pop(0)
+    if i.opcode not in _NO_REGISTER_WRITTEN and rest and rest[0].kind in ("reg", "ureg"):
+        rest.pop(0)
+        while rest and rest[0].kind == "pred":
+            rest.pop(0)
+    flags = i.encoding >> 122
+    return [
+        (o.index if o.kind == "reg" and o.index != RZ else None, bool(flags >> place & 1))
+        for place, o in enumerate(rest[:3])
+    ]
 
 
 class Blocks:
@@ -257,7 +323,7 @@ class Blocks:
         """Operations of every block, and the access table in the order in which code is emitted."""
         for first, count in self.spans:
             self.block_first.append(len(self.operations))
-            gap = dict.fromkeys(("n", "stall", "int", "fp64", "xu", "fma"), 0)
+            gap = _Gap()
             words = 0
             begin = len(self.operations)
             for k in range(first, first + count):
@@ -265,11 +331,9 @@ class Blocks:
                 kind = kind_of(i)
                 last = k == first + count - 1
                 if kind is None and not i.wait_mask and not last:
-                    gap["n"] += 1
-                    gap["stall"] += max(i.stall, 1)
-                    pipe = _pipe(i)
-                    if pipe:
-                        gap[pipe] += 1
+                    gap.n += 1
+                    gap.stall += max(i.stall, 1)
+                    gap.add(i)
                     continue
                 width, flags, depth = 0, 0, 0
                 if kind in MEMORY_KINDS:
@@ -287,8 +351,12 @@ class Blocks:
                         flags |= 4
                 elif kind == trace.DEPBAR:
                     depth = next((o.value for o in i.operands if o.kind == "imm"), 0)
-                if kind in (None, trace.FIXED) and (pipe := _pipe(i)):
-                    gap[pipe] += 1
+                if kind in (None, trace.FIXED):
+                    gap.add(i)
+                else:
+                    gap.reused = {}
+                if i.opcode == "SHFL":
+                    depth = 1  # through the data stage, as a shared-memory load without conflicts
                 latency = _LATENCY.get(i.opcode, _FIXED_LATENCY) if kind == trace.FIXED else 0
                 wait = i.wait_mask
                 if kind == trace.DEPBAR:
@@ -296,15 +364,14 @@ class Blocks:
                     flags = 255 if barrier is None else barrier
                 self.operations.append(
                     (trace.ISSUE if kind is None else kind, i.stall, wait, i.write_barrier, i.read_barrier, flags,
-                     depth, width, latency, gap["n"], gap["stall"], gap["int"], gap["fp64"], gap["xu"], gap["fma"],
-                     i.index)
+                     depth, width, latency, *gap.fields(), i.index)
                 )  # fmt: skip
-                gap = dict.fromkeys(gap, 0)
+                gap.clear()
             self.words = max(self.words, words)
             self.block_count.append(len(self.operations) - begin)
         self.block_first.append(len(self.operations))
         self.block_count.append(1)
-        self.operations.append((trace.EXIT, 1, 0, 7, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+        self.operations.append((trace.EXIT, 1, 0, 7, 7, *[0] * (len(trace.OPERATION) - 5)))
 
     def record_words(self, n: int) -> int:
         """Ring words that the records of block n need at most."""

@@ -52,7 +52,7 @@ OPERATION = np.dtype(
         ("write_barrier", np.uint8),  # 0-5, 7 none: raised at issue, lowered when the result is there
         ("read_barrier", np.uint8),  # 0-5, 7 none: lowered when the sources have been read
         ("flags", np.uint8),  # 1: bypasses L1 (.STRONG.GPU, volatile), 2: LDG.CONSTANT, 4: evict-first
-        ("count", np.uint8),  # DEPBAR
+        ("count", np.uint8),  # DEPBAR; data wavefronts of a FIXED operation (SHFL)
         ("width", np.uint8),  # bytes a lane
         ("latency", np.uint16),  # FIXED
         ("gap_instructions", np.uint16),  # plain instructions before this one, since the last operation
@@ -62,6 +62,8 @@ OPERATION = np.dtype(
         ("gap_fp64", np.uint16),
         ("gap_xu", np.uint16),
         ("gap_fma", np.uint16),  # FP32/IMAD pipe
+        ("gap_imad", np.uint16),  # of these, on the half of it that multiplies integers; a wide product counts twice
+        ("gap_reads", np.uint16),  # registers read from the busier of the two banks
         ("index", np.uint16),  # instruction index (pc / 16)
     ]
 )

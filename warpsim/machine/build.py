@@ -39,7 +39,6 @@ from warpsim.frontend.trace import ASYNC_COPY, LDGDEPBAR, OPERATION, WarpSource
 from warpsim.gpu import Gpu
 from warpsim.machine import crossbar, dram, l1, l2, launch, sm
 from warpsim.machine.records import (
-    BANK,
     CHANNEL,
     COMMAND,
     CTA,
@@ -67,12 +66,13 @@ from warpsim.machine.records import (
 __all__ = ["Machine", "MachineResult", "Watch", "simulate_launch"]
 
 WINDOW = 147
+LONG_RUN = 8  # plain instructions, from which their order no longer matters
 MERGES = 2048  # merge records of an SM
 _STUDENT = 2.4  # over 1 - 1/n: 95 % quantile of Student's t for n batches, 3.2 for 4, 2.7 for 8
 
 NAMES = (
-    "sms gpcs rows warps copies ctas_per_sm schedulers barrier_latency line_limit store_limit queue hit_latency "
-    "return_latency store_wavefronts miss_wavefronts fill_wavefronts shared_latency l1_capacity mask0 mask1 "
+    "sms gpcs rows warps copies ctas_per_sm schedulers branch_latency barrier_latency line_limit store_limit queue hit_latency "
+    "return_latency store_wavefronts miss_wavefronts fill_wavefronts shared_latency l1_sets mask0 mask1 "
     "request_ticks store_ticks return_ticks request_latency response_latency merge_requests warp_start cold_start "
     "merge_ticks merge_lines partitions slices interleave_lines clump_lines sets dirty_ways kept_age near_copies "
     "slice_sector_ticks slice_write_ticks slice_request_ticks partial_ticks atomic_ticks atomic_latency_ticks "
@@ -80,7 +80,7 @@ NAMES = (
     "dram_sector_ticks activation_ticks write_activation_ticks row_ticks open_pieces piece_lines drain_ticks "
     "drain_interval_ticks "
     "turnaround_ticks "
-    "write_queue_ticks dram_latency_ticks far_ticks log_begin log_end log_requests"
+    "write_queue_ticks dram_latency_ticks tail_growth far_ticks log_begin log_end log_requests"
 )
 PARAMETERS = np.dtype([(name, np.int64) for name in NAMES.split()])
 
@@ -88,8 +88,8 @@ PARAMETERS = np.dtype([(name, np.int64) for name in NAMES.split()])
 SMs = namedtuple(
     "SMs",
     "parameters totals sms warps ctas heap fifo ops lanes boards board_pending groups messages free outs "
-    "stores responses lines signs marks awaited "
-    "recent banks waiters free_waiters blocks block_head block_tail block_mask words word_head word_mask done "
+    "stores responses lines turns "
+    "recent waiters free_waiters blocks block_head block_tail block_mask words word_head word_mask done "
     "block_first block_count retirements statistics log",
 )
 Crossbar = namedtuple("Crossbar", "parameters totals sms messages outs stores counts buckets deals leaders follows")
@@ -199,12 +199,12 @@ class Machine:
         sector_ns = g.l1.sector_bytes / (g.dram.bandwidth_gbs * g.dram.efficiency / g.dram.channels)
         values = {
             "sms": g.sm.count, "rows": warps * ctas_per_sm, "warps": warps, "ctas_per_sm": ctas_per_sm,
-            "copies": 0, "schedulers": g.sm.schedulers,
+            "copies": 0, "schedulers": g.sm.schedulers, "branch_latency": g.sm.branch_latency,
             "barrier_latency": g.sm.barrier_latency, "line_limit": g.l1.line_limit, "store_limit": g.l1.store_limit,
             "queue": g.l1.queue, "hit_latency": g.l1.hit_latency, "return_latency": g.l1.return_latency,
             "store_wavefronts": g.l1.store_wavefronts, "miss_wavefronts": g.l1.miss_wavefronts,
             "fill_wavefronts": round(g.l1.fill_wavefronts), "shared_latency": g.shared.latency,
-            "l1_capacity": max(1, capacity // l1.SETS), "mask0": g.l1.tag_bank_masks[0],
+            "l1_sets": max(1, capacity // l1.BANKS // l1.WAYS), "mask0": g.l1.tag_bank_masks[0],
             "mask1": g.l1.tag_bank_masks[1],
             "request_ticks": _ticks(g.crossbar.request_cycles), "store_ticks": _ticks(g.crossbar.store_sector_cycles),
             "return_ticks": _ticks(g.crossbar.return_sector_cycles),
@@ -232,6 +232,7 @@ class Machine:
             "piece_lines": g.dram.piece_bytes // g.l1.line_bytes, "drain_ticks": _ticks(g.dram.drain_cycles),
             "drain_interval_ticks": _ticks(g.dram.drain_interval), "turnaround_ticks": _ticks(g.dram.turnaround),
             "write_queue_ticks": _ticks(g.dram.write_queue), "dram_latency_ticks": _ticks(g.dram.latency),
+            "tail_growth": round(1024 * (g.dram.loaded_tail / max(g.dram.latency_tail, 1e-9) - 1)) if g.dram.latency_tail else 0,
             "far_ticks": _ticks(g.dram.far_latency),
         }  # fmt: skip
         table = np.zeros(1, PARAMETERS)
@@ -251,12 +252,22 @@ class Machine:
         ops["gap"] = given["gap_instructions"]
         ops["gap_stall"] = np.maximum(given["gap_stall"], given["gap_instructions"])
         for name, cycles in (
-            ("int", spec.int_cycles), ("fma", spec.fma_cycles), ("fp64", spec.fp64_cycles), ("xu", spec.xu_cycles)
+            ("int", spec.int_cycles), ("fma", spec.fma_cycles), ("fp64", spec.fp64_cycles), ("xu", spec.xu_cycles),
+            ("imad", spec.imad_cycles),
         ):  # fmt: skip
             ops[f"{name}_cycles"] = np.round(given[f"gap_{name}"] * cycles)
         ops["fma_cycles"] *= int(spec.fma_cycles > 1)  # a full-rate pipe is the scheduler itself
         ops["stall"] = np.maximum(ops["stall"], 1)
-        ops["pipes"] = (ops["int_cycles"] | ops["fma_cycles"] | ops["fp64_cycles"] | ops["xu_cycles"]) > 0
+        pipes = [ops[f"{name}_cycles"] for name in ("int", "fma", "fp64", "xu", "imad")]
+        ops["pipes"] = np.bitwise_or.reduce(pipes) > 0
+        # Issue slots: a register bank gives one operand a cycle. Runs of plain instructions whose pipes and slots are
+        # asked for alike get in each other's way: all take longer by the p-norm of the three over the largest.
+        asked = np.array([np.maximum(ops["gap"] + 1.0, given["gap_reads"] / spec.register_ports), *pipes[::4]], float)
+        norm = ((asked / asked.max(0)) ** spec.packing_power).sum(0) ** (1 / spec.packing_power)
+        crowding = np.where(ops["gap"] >= LONG_RUN - 1, norm, 1.0)
+        ops["slots"] = np.round(asked[0] * crowding) - 1  # the operation itself has a slot of its own
+        for name in ("int", "imad"):
+            ops[f"{name}_cycles"] = np.round(ops[f"{name}_cycles"] * crowding)
         return ops
 
     def _state(self, source: WarpSource, table: NDArray[np.void], log: NDArray[np.void]) -> tuple[Any, Any, Any, Any]:
@@ -275,7 +286,7 @@ class Machine:
         outs, stores = np.zeros(sms * ring, np.int32), np.zeros(sms * ring, np.int32)
         responses = np.zeros(sms * ring, np.int64)
         follows = np.zeros(sms * pool, np.int32)
-        lines = sms * l1.SETS * int(p["l1_capacity"])
+        lines = sms * l1.BANKS * l1.WAYS * int(p["l1_sets"])
         totals, statistics = np.zeros(1, TOTALS), np.zeros(source.instructions, STATISTICS)
         commands, channels = np.zeros(1 << 18, COMMAND), np.zeros(int(p["channels"]), CHANNEL)
 
@@ -293,10 +304,7 @@ class Machine:
                 ops=operations, lanes=np.zeros(sms * 4, LANE), boards=warps.view(np.int64),
                 board_pending=warps.view(np.int32), groups=np.zeros(rows * sm.GROUPS, GROUP), messages=messages,
                 free=stacks(pool), outs=outs, stores=stores, responses=responses,
-                lines=np.zeros(lines, LINE), signs=_aligned(sms * l1.SETS * l1.LINES, np.dtype(np.uint16)),
-                marks=np.zeros(sms * l1.SETS * l1.WORDS, np.int64),
-                awaited=np.zeros(sms * l1.SETS * l1.WORDS, np.int64), recent=np.full(sms * sm.RECENT, -1, np.int64),
-                banks=np.zeros(sms * l1.SETS, BANK),
+                lines=np.full(lines, np.array((-1, -1, 0, 0), LINE)), turns=np.zeros(lines // l1.WAYS, np.uint8), recent=np.full(sms * sm.RECENT, -1, np.int64),
                 waiters=np.zeros(sms * MERGES, WAITER), free_waiters=np.tile(np.arange(MERGES, dtype=np.int16)[::-1],
                 sms), blocks=rings.blocks.reshape(-1),
                 block_head=rings.block_head, block_tail=rings.block_tail, block_mask=rings.blocks.shape[1] - 1,

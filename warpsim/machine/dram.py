@@ -3,7 +3,8 @@
 
 A read of a piece (consecutive bytes on one row of a channel) that is not among those open costs an activation, as
 does every write-back and fill: the channel starts at most one in `activation_ns`. A drain costs a turnaround. The
-latency of a read has a part that is fixed and an exponential part drawn from a hash of its stretch of 1 KB.
+latency of a read has a part that is fixed and an exponential part drawn from a hash of its stretch of 1 KB; its mean
+grows with the share of the data rate that is in use.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from warpsim.machine.crossbar import DEALS, inverse_of, mix, place, quotient, re
 from warpsim.machine.host import borrowed, compiled, inlined, prefetch
 from warpsim.machine.l2 import READ_LINE, WRITE_LINE
 from warpsim.machine.records import FILL, TICK_BITS, sectors_of
+
+
+MEMORY = 1200  # cycles over which the share of the data rate in use is a moving mean
 
 
 def tail_table(mean_ticks: float) -> NDArray[np.int64]:
@@ -108,6 +112,7 @@ def advance(m, begin, end):
         if c.kind == READ_LINE:
             msg = messages[c.message]
             late = tail[(mix(c.line >> 3) >> 16) & 1023]
+            late += (late * p.tail_growth >> 10) * (total.dram_load >> 10) >> 10
             if msg.near_slice != msg.home_slice:
                 late += p.far_ticks
             msg.time = ch.free + p.dram_latency_ticks + late
@@ -124,6 +129,10 @@ def advance(m, begin, end):
                 commands[kept] = commands[k]
                 kept += 1
     total.commands = kept
+    moved = total.dram_read + total.dram_written
+    share = ((moved - total.dram_moved) * p.dram_sector_ticks << 20) // (p.channels * length << TICK_BITS)
+    total.dram_load += (min(share, 1 << 20) - total.dram_load) * min(length, MEMORY) // MEMORY
+    total.dram_moved = moved
     # A channel without reads drains on its own.
     for number in range(p.channels):
         ch = channels[number]

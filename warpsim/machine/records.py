@@ -127,7 +127,7 @@ SM_STATE = np.dtype(
 
 LINE = np.dtype(  # an entry of L1; numbers within the SM
     [
-        ("line", np.int32),  # low bits of the line number
+        ("tag", np.int64),  # the line number
         ("waiter", np.int16),  # first request that merged with it
         ("valid", np.uint8),
         ("pending", np.uint8),
@@ -164,17 +164,17 @@ OPS = np.dtype(
         ("fma_cycles", np.int32),
         ("fp64_cycles", np.int32),
         ("xu_cycles", np.int32),
+        ("imad_cycles", np.int32),
         ("pipes", np.int32),  # whether any of these is not 0
+        ("slots", np.int32),  # scheduler cycles of the gap: its instructions, or the reads of its registers
         ("index", np.int32),
     ],
     align=True,
 )
 
 LANE = np.dtype(  # a scheduler: cycle from which it, and each of its slower pipes, is free
-    [("issue", np.int64), ("int", np.int64), ("fma", np.int64), ("fp64", np.int64), ("xu", np.int64)], align=True
+    [(name, np.int64) for name in ("issue", "int", "fma", "fp64", "xu", "imad")], align=True
 )
-
-BANK = np.dtype([("used", np.int32), ("unmarked", np.int32)], align=True)  # a set of L1
 
 GROUP = np.dtype(  # a group of asynchronous copies of a warp
     [("time", np.int64), ("pending", np.int32), ("barrier", np.int32)], align=True
@@ -256,6 +256,8 @@ TOTALS = np.dtype(
         ("l2_misses", np.int64),
         ("dram_read", np.int64),
         ("dram_written", np.int64),
+        ("dram_moved", np.int64),  # sectors read and written up to the last window
+        ("dram_load", np.int64),  # of 2^20: share of the data rate in use, a moving mean
         ("activations", np.int64),
         ("fills", np.int64),
         ("busy", np.int64),  # lines and stores outstanding

@@ -28,9 +28,9 @@ from warpsim.frontend.trace import (
     SHARED_LOAD,
     STORE,
 )  # fmt: skip
-from warpsim.machine.crossbar import inverse_of, quotient, rest
+from warpsim.machine.crossbar import inverse_of, rest
 from warpsim.machine.host import borrowed, compiled, inlined, prefetch, smallest
-from warpsim.machine.l1 import SETS, allocate, await_sectors, bank_of, find, mark, settle
+from warpsim.machine.l1 import BANKS, HIT, WAYS, allocate, find, set_of
 from warpsim.machine.records import (
     AT_BARRIER,
     AT_LSU,
@@ -146,7 +146,7 @@ def call_up(m, sm, end):
     if other < p.sms:
         s = sms[other]
         first = other * (ring + 1)
-        first_line = other * SETS * p.l1_capacity
+        first_line = other * BANKS * WAYS * p.l1_sets
         for k in range(s.response_head, s.response_tail):
             response = responses[first + (k & ring)]
             if response >> RESPONSE_BITS >= end:
@@ -181,8 +181,7 @@ def advance(m, end):
     messages, free = borrowed(m.messages), borrowed(m.free)
     outs, stores = borrowed(m.outs), borrowed(m.stores)
     responses = borrowed(m.responses)
-    lines, signs, marks, banks = borrowed(m.lines), borrowed(m.signs), borrowed(m.marks), borrowed(m.banks)
-    awaited, recent = borrowed(m.awaited), borrowed(m.recent)
+    lines, turns, recent = borrowed(m.lines), borrowed(m.turns), borrowed(m.recent)
     waiters, free_waiters = borrowed(m.waiters), borrowed(m.free_waiters)
     blocks, block_head, block_tail = borrowed(m.blocks), borrowed(m.block_head), borrowed(m.block_tail)
     words, word_head, finished = borrowed(m.words), borrowed(m.word_head), borrowed(m.done)
@@ -191,8 +190,7 @@ def advance(m, end):
     block_mask, word_mask = m.block_mask, m.word_mask
     rows = p.rows
     pool = free.shape[0] // sms.shape[0]
-    capacity = np.int64(p.l1_capacity)
-    by_capacity, by_schedulers = inverse_of(capacity), inverse_of(p.schedulers)
+    by_sets, by_schedulers = inverse_of(p.l1_sets), inverse_of(p.schedulers)
     ring = responses.shape[0] // sms.shape[0] - 1
     merges = free_waiters.shape[0] // sms.shape[0]
     starved = 0
@@ -203,7 +201,7 @@ def advance(m, end):
         call_up(m, sm, end)
         base = sm * 64
         first_row = sm * rows
-        first_line = sm * SETS * capacity
+        first_line = sm * BANKS * WAYS * p.l1_sets
         first_waiter = sm * merges
         first_response = sm * (ring + 1)
         top = smallest(heap, base)
@@ -256,9 +254,6 @@ def advance(m, end):
                             e = lines[first_line + msg.entry]
                             e.valid |= msg.mask
                             e.pending &= 15 ^ msg.mask
-                            if e.pending == 0:
-                                there = np.int64(msg.entry)
-                                settle(awaited, quotient(there, capacity, by_capacity), capacity, sm, there)
                             chain = np.int64(e.waiter)
                             if chain >= 0:
                                 e.waiter = -1
@@ -350,15 +345,17 @@ def advance(m, end):
                             break
                         block = blocks[row * (block_mask + 1) + (at & block_mask)]
                         block_head[row] = at + 1
+                        if block_first[block] != w.end:
+                            t += p.branch_latency
                         w.op = block_first[block]
                         w.end = w.op + block_count[block]
                     op = ops[w.op]
-                    n = op.gap
-                    if n > 0 or op.pipes:
+                    slots = op.slots
+                    if slots > 0 or op.pipes:
                         start = max(t, lane.issue)
-                        lane.issue = start + n
-                        s.issued += n
-                        t2 = start + op.gap_stall
+                        lane.issue = start + slots
+                        s.issued += slots
+                        t2 = start + max(op.gap_stall, slots)
                         if op.int_cycles > 0:
                             lane.int = max(start, lane.int) + op.int_cycles
                             t2 = max(t2, lane.int)
@@ -371,15 +368,15 @@ def advance(m, end):
                         if op.xu_cycles > 0:
                             lane.xu = max(start, lane.xu) + op.xu_cycles
                             t2 = max(t2, lane.xu)
-                        w.phase = CHECK
-                        if t2 > t:
-                            t = t2
-                            if ((t << 6) | r) >= limit:
-                                heap[base + r] = (t << 6) | r
-                                top = min(top, (t << 6) | r)
-                                break
-                    else:
-                        w.phase = CHECK
+                        if op.imad_cycles > 0:
+                            lane.imad = max(start, lane.imad) + op.imad_cycles
+                            t2 = max(t2, lane.imad)
+                        t = max(t, t2)
+                    w.phase = CHECK
+                    if ((t << 6) | r) >= limit:
+                        heap[base + r] = (t << 6) | r
+                        top = min(top, (t << 6) | r)
+                        break
                 op = ops[w.op]
                 if w.phase == CHECK:
                     w.phase = PORT
@@ -488,21 +485,15 @@ def advance(m, end):
                                 entry = -1
                                 send = mask
                                 if not is_store and kind != ATOMIC and not bypass:
-                                    bank = bank_of(line, p.mask0, p.mask1)
-                                    entry = find(lines, signs, first_line, sm, bank, capacity, line)
-                                    if entry >= 0:
+                                    place = WAYS * set_of(line, p, by_sets)
+                                    way = find(lines, first_line + place, line)
+                                    if way >= 0:
+                                        entry = place + way
                                         e = lines[first_line + entry]
                                         need = mask & (15 ^ e.valid)
                                         send = need & (15 ^ e.pending)
                                         if need == 0:
-                                            mark(
-                                                marks,
-                                                banks,
-                                                quotient(entry, capacity, by_capacity),
-                                                capacity,
-                                                sm,
-                                                entry,
-                                            )
+                                            e.valid |= HIT
                                         if need & e.pending:
                                             s.waiters -= 1
                                             slot = free_waiters[sm * merges + s.waiters]
@@ -529,29 +520,21 @@ def advance(m, end):
                                         continue
                                     misses += 1
                                     if entry < 0:
-                                        entry = allocate(
-                                            lines, signs, marks, awaited, banks, capacity, first_line, sm,
-                                            bank, line, s.requests,
-                                        )  # fmt: skip
+                                        way = allocate(lines, turns, first_line + place, line)
+                                        entry = place + way if way >= 0 else -1
                                     if entry >= 0:
                                         lines[first_line + entry].pending |= send
-                                        await_sectors(awaited, bank, capacity, sm, entry)
                                 elif kind in (STORE, LOCAL_STORE) and not bypass:
                                     # Written through; the line stays, as if it had been hit.
-                                    bank = bank_of(line, p.mask0, p.mask1)
-                                    entry = find(lines, signs, first_line, sm, bank, capacity, line)
-                                    if entry >= 0:
-                                        mark(marks, banks, bank, capacity, sm, entry)
+                                    place = first_line + WAYS * set_of(line, p, by_sets)
+                                    way = find(lines, place, line)
+                                    if way >= 0:
+                                        lines[place + way].valid |= HIT
                                     elif word & 0xF0:
-                                        entry = allocate(
-                                            lines, signs, marks, awaited, banks, capacity, first_line, sm,
-                                            bank, line, s.requests,
-                                        )  # fmt: skip
-                                    if entry >= 0:
-                                        lines[first_line + entry].valid |= (word >> 4) & (
-                                            15 ^ lines[first_line + entry].pending
-                                        )
-                                    entry = -1
+                                        way = allocate(lines, turns, place, line)
+                                    if way >= 0:
+                                        e = lines[place + way]
+                                        e.valid |= (word >> 4) & (15 ^ e.pending)
                                 elif not is_store:
                                     misses += 1
                                     n_all = sectors_of(mask)
@@ -669,9 +652,15 @@ def advance(m, end):
                     else:
                         word_head[row] = at + 1 + count
                 elif kind == FIXED:
+                    done = t + op.latency
+                    if op.count > 0:  # a shuffle: through the data stage
+                        s.data_free = max(s.data_free, t) + op.count
+                        s.data_busy += op.count
+                        done = s.data_free - 1 + op.latency
+                        next_time = max(next_time, s.data_free - p.queue)
                     if op.write_barrier < 6:
                         board_time[row * BOARD_STRIDE + BOARD_FIRST + op.write_barrier] = max(
-                            board_time[row * BOARD_STRIDE + BOARD_FIRST + op.write_barrier], t + op.latency
+                            board_time[row * BOARD_STRIDE + BOARD_FIRST + op.write_barrier], done
                         )
                     if op.read_barrier < 6:
                         board_time[row * BOARD_STRIDE + BOARD_FIRST + op.read_barrier] = max(
