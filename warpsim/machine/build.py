@@ -374,11 +374,11 @@ class _Launch:
         self.sms = gpu.sm.count
         slots = self.sms * ctas_per_sm
         self.wanted = source.ctas
-        self.batch = 2 * slots if sample and source.ctas >= 24 * slots else 0  # CTAs between two looks at the rate
-        self.marks: list[tuple[int, int, dict[str, Any]]] = []
+        self.batch = slots if sample and source.ctas >= 24 * slots else 0  # CTAs between two looks at the rate
+        self.marks: list[tuple[int, int, dict[str, Any]]] = []  # cycle, work done, counters
         self.skipped = 0
         self.half_width = 0.0
-        self.taken = 0  # batches that the extrapolation rests on
+        self.taken = 0  # looks that the extrapolation rests on
         self.dispatcher = launch.Dispatcher(
             self.wanted, slots, self.sms, _ticks(gpu.launch.dispatch_cycles), gpu.launch.slot_turnaround
         )
@@ -500,35 +500,44 @@ class _Launch:
         ahead = np.maximum(channels["free"] - (int(self.env.now) << TICK_BITS), 0).sum() + channels["backlog"].sum()
         return int(t["dram_read"] + t["dram_written"]) - int(ahead) // max(1, int(self.p["dram_sector_ticks"]))
 
+    def _work(self) -> int:
+        """Sectors that L2 has given and taken; of a launch that asks it for none, CTAs."""
+        return int(self.totals["l2_asked"] - self.totals["flying"]) or self.retired
+
     # -- steady state -----------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Note time and counters; stop launching when the last batches of CTAs took the same time and traffic.
+        """Note time and counters; stop launching when the last batches took the same time and traffic for their work.
 
         The first batches, in which caches fill, and all that comes after the stop stay as simulated: only the CTAs
-        between are extrapolated. A kernel that writes is not steady before its write-backs are.
+        between are extrapolated. A kernel that writes is not steady before its write-backs are. Work is counted in
+        sectors that L2 has given or taken: CTAs retire in bursts, which have nothing to do with the pace.
         """
-        self.marks.append((self.last_retirement, self.retired, self._counters()))
+        self.marks.append((int(self.env.now), self._work(), self._counters()))
         left = self.source.ctas - self.dispatcher.next_cta
-        if len(self.marks) < 8 or left < 2 * self.batch:
+        if len(self.marks) < 8 or left < 4 * self.batch:
             return
-        count = max(4, len(self.marks) // 2)
-        last = self.marks[-count - 1 :]
-        ctas = np.diff([mark[1] for mark in last])
+        half = len(self.marks) // 2
+        step = max(1, half // 8)  # batches that are put together: 4 to 16 remain
+        count = half // step
+        last = self.marks[-count * step - 1 :: step]
+        work = np.diff([mark[1] for mark in last])
+        if work.min() <= 0:
+            return
 
-        def per_cta(name: str) -> NDArray[np.float64]:
-            values: NDArray[np.float64] = np.diff([float(mark[2][name]) for mark in last]) / ctas
+        def rate(name: str) -> NDArray[np.float64]:
+            values: NDArray[np.float64] = np.diff([float(mark[2][name]) for mark in last]) / work
             return values
 
-        pace = np.diff([mark[0] for mark in last]) / ctas
-        written = per_cta("dram_write_sectors")
-        begun = written.min() > 0 or per_cta("l2_write_sectors").max() == 0
+        pace = np.diff([mark[0] for mark in last]) / work
+        written = rate("dram_write_sectors")
+        begun = written.min() > 0 or rate("l2_write_sectors").max() == 0
         half_width = float(_STUDENT / (1 - 1 / count) * pace.std(ddof=1) / count**0.5 / pace.mean())
         halves = abs(pace[: count // 2].mean() / pace[count // 2 :].mean() - 1)
         steady = written[: count // 2].mean() - written[count // 2 :].mean()
-        if half_width > 0.012 or halves > 0.012 or not begun or abs(steady) > 0.03 * max(float(written.mean()), 1e-9):
+        if half_width > 0.008 or halves > 0.008 or not begun or abs(steady) > 0.03 * max(float(written.mean()), 1e-9):
             return
-        self.taken = count
+        self.taken = count * step
         self.skipped = left
         self.dispatcher.ctas = self.wanted = self.dispatcher.next_cta
         self.batch = 0
@@ -556,7 +565,7 @@ class _Launch:
     def _extrapolate(self, counters: dict[str, Any]) -> float:
         """Add what the skipped CTAs would have counted; returns the cycles that they would have taken."""
         (first, before, old), (last, after, new) = self.marks[-self.taken - 1], self.marks[-1]
-        share = self.skipped / (after - before)
+        share = self.skipped * self._work() / self.retired / (after - before)  # all that was launched is done by now
         for name, value in counters.items():
             if name == "statistics":
                 for column in value.dtype.names:
