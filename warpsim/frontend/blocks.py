@@ -371,7 +371,7 @@ class Blocks:
             self.block_count.append(len(self.operations) - begin)
         self.block_first.append(len(self.operations))
         self.block_count.append(1)
-        self.operations.append((trace.EXIT, 1, 0, 7, 7, *[0] * (len(trace.OPERATION) - 5)))
+        self.operations.append((trace.EXIT, 1, 0, 7, 7, *[0] * (len(trace.OPERATION.names or ()) - 5)))
 
     def record_words(self, n: int) -> int:
         """Ring words that the records of block n need at most."""

@@ -71,8 +71,9 @@ MERGES = 2048  # merge records of an SM
 _STUDENT = 2.4  # over 1 - 1/n: 95 % quantile of Student's t for n batches, 3.2 for 4, 2.7 for 8
 
 NAMES = (
-    "sms gpcs rows warps copies ctas_per_sm schedulers branch_latency barrier_latency line_limit store_limit queue hit_latency "
-    "return_latency store_wavefronts miss_wavefronts fill_wavefronts shared_latency l1_sets mask0 mask1 "
+    "sms gpcs rows warps copies ctas_per_sm schedulers branch_latency barrier_latency line_limit "
+    "store_limit queue hit_latency return_latency store_wavefronts miss_wavefronts fill_wavefronts "
+    "shared_latency l1_sets mask0 mask1 "
     "request_ticks store_ticks return_ticks request_latency response_latency merge_requests warp_start cold_start "
     "merge_ticks merge_lines partitions slices interleave_lines clump_lines sets dirty_ways kept_age near_copies "
     "slice_sector_ticks slice_write_ticks slice_request_ticks partial_ticks atomic_ticks atomic_latency_ticks "
@@ -232,7 +233,7 @@ class Machine:
             "piece_lines": g.dram.piece_bytes // g.l1.line_bytes, "drain_ticks": _ticks(g.dram.drain_cycles),
             "drain_interval_ticks": _ticks(g.dram.drain_interval), "turnaround_ticks": _ticks(g.dram.turnaround),
             "write_queue_ticks": _ticks(g.dram.write_queue), "dram_latency_ticks": _ticks(g.dram.latency),
-            "tail_growth": round(1024 * (g.dram.loaded_tail / max(g.dram.latency_tail, 1e-9) - 1)) if g.dram.latency_tail else 0,
+            "tail_growth": round(1024 * (g.dram.loaded_tail / g.dram.latency_tail - 1)) if g.dram.latency_tail else 0,
             "far_ticks": _ticks(g.dram.far_latency),
         }  # fmt: skip
         table = np.zeros(1, PARAMETERS)
@@ -304,7 +305,8 @@ class Machine:
                 ops=operations, lanes=np.zeros(sms * 4, LANE), boards=warps.view(np.int64),
                 board_pending=warps.view(np.int32), groups=np.zeros(rows * sm.GROUPS, GROUP), messages=messages,
                 free=stacks(pool), outs=outs, stores=stores, responses=responses,
-                lines=np.full(lines, np.array((-1, -1, 0, 0), LINE)), turns=np.zeros(lines // l1.WAYS, np.uint8), recent=np.full(sms * sm.RECENT, -1, np.int64),
+                lines=np.full(lines, np.array((-1, -1, 0, 0), LINE)), turns=np.zeros(lines // l1.WAYS, np.uint8),
+                recent=np.full(sms * sm.RECENT, -1, np.int64),
                 waiters=np.zeros(sms * MERGES, WAITER), free_waiters=np.tile(np.arange(MERGES, dtype=np.int16)[::-1],
                 sms), blocks=rings.blocks.reshape(-1),
                 block_head=rings.block_head, block_tail=rings.block_tail, block_mask=rings.blocks.shape[1] - 1,

@@ -19,7 +19,6 @@ from warpsim.machine.host import borrowed, compiled, inlined, prefetch
 from warpsim.machine.l2 import READ_LINE, WRITE_LINE
 from warpsim.machine.records import FILL, TICK_BITS, sectors_of
 
-
 MEMORY = 1200  # cycles over which the share of the data rate in use is a moving mean
 
 

@@ -4,8 +4,8 @@
 Replacement: a new line takes the place of the one in its set that has been there longest and was not hit. When all
 have been hit, they count as not hit again. Lines with sectors under way stay. A load that finds no line to evict is
 fetched past the cache. A stream of lines on an H200 leaves all of the newest 1400 in L1, half of those 1750 lines
-back and none of those 1900 back; passes over 2400 lines hit nothing, orders at random some, and lines that were hit once
-outlast any number that were not.
+back and none of those 1900 back; passes over 2400 lines hit nothing, orders at random some, and lines that were hit
+once outlast any number that were not.
 
 An entry is known by its number within the SM.
 """
