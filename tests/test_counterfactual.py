@@ -8,7 +8,7 @@ import pytest
 
 from warpsim.counterfactual import MACHINES, if_ideal, if_machine, with_gains
 from warpsim.errors import InputError
-from warpsim.recordings import find
+from warpsim.recordings import find, stale
 from warpsim.result import Result
 from warpsim.scenario import load
 from warpsim.simulator import simulate, simulate_bound
@@ -135,8 +135,10 @@ def test_a_finding_that_no_second_run_can_take_away_keeps_what_it_has() -> None:
 
 def recorded(name: str, **params: Any) -> float:
     scenario = load(name)
-    found = find(scenario.bind(params), "h200", default=scenario.params)
+    launch = scenario.bind(params)
+    found = find(launch, "h200", default=scenario.params)
     assert found is not None
+    assert not stale(found, launch)
     return found.time_ns
 
 
