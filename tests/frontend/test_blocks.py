@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsim.frontend.blocks import Blocks
+from warpsim.frontend.blocks import RUN, Blocks
 from warpsim.frontend.sass import load_program
 from warpsim.frontend.trace import FIXED, ISSUE, OPERATION
 
@@ -48,17 +48,19 @@ def test_register_reads_of_a_loop() -> None:
         instructions = program.instructions[first : first + count]
         plain = [i for i in instructions if i.opcode in ("FFMA", "FADD", "FMUL", "FMNMX", "IMAD", "ISETP", "LOP3")]
         operations = blocks.operations[blocks.block_first[n] : blocks.block_first[n] + blocks.block_count[n]]
-        if len(plain) + 1 != count or len(operations) != 1 or operations[0][0] != ISSUE:
+        if len(plain) + 1 != count or any(o[0] != ISSUE for o in operations):
             continue
         kept: list[tuple[str, bool]] = []
-        banks = [0, 0]
-        for i in plain:
-            _, places = read(re.sub(r"^@!?P\d ", "", i.text))
-            before = [(r if keep else "") for r, keep in kept] + [""] * 8
-            for register in {r for k, (r, _) in enumerate(places) if r and before[k] != r}:
-                banks[int(register) % 2] += 1
-            kept = places
-        assert operations[0][rows["gap_reads"]] == max(banks)
+        for step, o in enumerate(operations):
+            banks = [0, 0]
+            for i in plain[RUN * step : RUN * (step + 1)]:
+                _, places = read(re.sub(r"^@!?P\d ", "", i.text))
+                before = [(r if keep else "") for r, keep in kept] + [""] * 8
+                for register in {r for k, (r, _) in enumerate(places) if r and before[k] != r}:
+                    banks[int(register) % 2] += 1
+                kept = places
+            assert o[rows["gap_reads"]] == max(banks)
+            assert o[rows["gap_instructions"]] == min(RUN, count - RUN * step) - 1
         checked += 1
     assert checked >= 1
 

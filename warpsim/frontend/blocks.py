@@ -26,6 +26,7 @@ __all__ = [
 DONE, FULL, WAIT, ERROR, ARRIVED = range(5)
 GLOBALS_A_BLOCK = 8  # global accesses a block may have: bounds the ring space a block needs
 INSTRUCTIONS_A_BLOCK = 400
+RUN = 3  # plain instructions that a warp issues in one step of the machine, in which other warps do not come between
 
 _WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
 _LOADS = {"LDG": ctx.GLOBAL, "LDS": ctx.SHARED, "LDL": ctx.LOCAL, "LD": ctx.GENERIC}
@@ -330,7 +331,7 @@ class Blocks:
                 i = self.program.instructions[k]
                 kind = kind_of(i)
                 last = k == first + count - 1
-                if kind is None and not i.wait_mask and not last:
+                if kind is None and not i.wait_mask and not last and gap.n < RUN - 1:
                     gap.n += 1
                     gap.stall += max(i.stall, 1)
                     gap.add(i)

@@ -66,7 +66,7 @@ from warpsim.machine.records import (
 __all__ = ["Machine", "MachineResult", "Watch", "simulate_launch"]
 
 WINDOW = 147
-LONG_RUN = 8  # plain instructions, from which their order no longer matters
+LONG_RUN = 8  # instructions of a block, from which their order no longer matters
 MERGES = 2048  # merge records of an SM
 _STUDENT = 2.4  # over 1 - 1/n: 95 % quantile of Student's t for n batches, 3.2 for 4, 2.7 for 8
 
@@ -261,14 +261,19 @@ class Machine:
         ops["stall"] = np.maximum(ops["stall"], 1)
         pipes = [ops[f"{name}_cycles"] for name in ("int", "fma", "fp64", "xu", "imad")]
         ops["pipes"] = np.bitwise_or.reduce(pipes) > 0
-        # Issue slots: a register bank gives one operand a cycle. Runs of plain instructions whose pipes and slots are
-        # asked for alike get in each other's way: all take longer by the p-norm of the three over the largest.
-        asked = np.array([np.maximum(ops["gap"] + 1.0, given["gap_reads"] / spec.register_ports), *pipes[::4]], float)
-        norm = ((asked / asked.max(0)) ** spec.packing_power).sum(0) ** (1 / spec.packing_power)
-        crowding = np.where(ops["gap"] >= LONG_RUN - 1, norm, 1.0)
-        ops["slots"] = np.round(asked[0] * crowding) - 1  # the operation itself has a slot of its own
-        for name in ("int", "imad"):
-            ops[f"{name}_cycles"] = np.round(ops[f"{name}_cycles"] * crowding)
+        # Issue slots: a register bank gives one operand a cycle. Blocks that ask for slots and pipes alike get in each
+        # other's way: all take longer by the p-norm of the three over the largest.
+        slots = np.maximum(ops["gap"] + 1.0, given["gap_reads"] / spec.register_ports)
+        asked = [slots, ops["int_cycles"].astype(float), ops["imad_cycles"].astype(float)]
+        for first, count in zip(source.block_first, source.block_count, strict=True):
+            block = slice(first, first + count)
+            sums = np.array([a[block].sum() for a in asked])
+            if (ops["gap"][block] + 1).sum() >= LONG_RUN:
+                crowding = ((sums / sums.max()) ** spec.packing_power).sum() ** (1 / spec.packing_power)
+                for a in asked:
+                    a[block] = np.diff(np.round(np.cumsum(a[block]) * crowding), prepend=0)
+        ops["slots"] = np.maximum(np.round(asked[0]) - 1, 0)  # the operation itself has a slot of its own
+        ops["int_cycles"], ops["imad_cycles"] = asked[1], asked[2]
         return ops
 
     def _state(self, source: WarpSource, table: NDArray[np.void], log: NDArray[np.void]) -> tuple[Any, Any, Any, Any]:
