@@ -50,6 +50,8 @@ def _pair(comparison: Comparison, names: Sequence[str], scale: float) -> tuple[f
 
 
 def _panel(axis: Any, points: Sequence[tuple[tuple[float, float], str]], what: str) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     shown = [(x, y, name) for (x, y), name in points if x > 0 and y > 0]
     axis.set(xscale="log", yscale="log", xlabel=f"measured {what}", ylabel=f"predicted {what}", aspect="equal")
     if not shown:
@@ -58,10 +60,19 @@ def _panel(axis: Any, points: Sequence[tuple[tuple[float, float], str]], what: s
     high = max(max(x, y) for x, y, _ in shown) * 1.5
     axis.set_xlim(low, high)
     axis.set_ylim(low, high)
+    for scale in (axis.xaxis, axis.yaxis):
+        scale.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 1000 * low else (1,)))
+        scale.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+        scale.set_minor_formatter(NullFormatter())
     axis.plot([low, high], [low, high], color="0.4", linewidth=1)
     axis.fill_between([low, high], [0.9 * low, 0.9 * high], [1.1 * low, 1.1 * high], color="0.9", label="±10 %")
     axis.scatter([p[0] for p in shown], [p[1] for p in shown], s=14)
     for x, y, name in sorted(shown, key=lambda p: -abs(p[1] / p[0] - 1))[:5]:
         if abs(y / x - 1) > 0.1:
-            axis.annotate(name, (x, y), fontsize=7, xytext=(4, 2), textcoords="offset points")
+            room = (high / low) ** 0.27  # of a name; away from the diagonal if there is
+            left = x > high / room or (y > x and x > low * room)
+            axis.annotate(
+                name, (x, y), fontsize=7, xytext=(-5 if left else 5, -3), textcoords="offset points",
+                ha="right" if left else "left",
+            )  # fmt: skip
     axis.legend(loc="upper left")
