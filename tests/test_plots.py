@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.synthetic import make
 from tests.test_report import full
 from warpsim import plots
 from warpsim.errors import InputError, UnsupportedError
@@ -165,3 +166,12 @@ def test_labels_cover_neither_points_nor_each_other() -> None:
     for k, a in enumerate(boxes):
         for b in (*dots, *boxes[:k]):
             assert a[0] >= b[2] or b[0] >= a[2] or a[1] >= b[3] or b[1] >= a[3]
+
+
+def test_curves_of_what_never_moves_are_left_out() -> None:
+    series = {"cycle": [100, 200, 300], "bytes_in_flight": [0, 0, 0], "warps_resident": [4, 4, 2]}
+    drawn = plots.timeline(make(extra={"timeline": series})).inline
+    assert "resident warps, mean" in drawn
+    assert "bytes in flight" not in drawn
+    with pytest.raises(InputError, match="nothing is under way"):
+        plots.timeline(make(extra={"timeline": {"cycle": [100, 200], "bytes_in_flight": [0, 0]}}))

@@ -238,7 +238,9 @@ def timeline(result: Result) -> Drawing:
         "bytes_in_flight": result.derived["littles_law"]["needed_bytes"],
         "dram_bytes_per_second": result.derived["bandwidth"]["peak"],
     }
-    shown = [curve for curve in _CURVES if curve[0] in table]
+    shown = [curve for curve in _CURVES if any(table.get(curve[0], ()))]
+    if not shown:
+        raise InputError(f"{result.scenario}: nothing is under way at any time, so there is nothing to draw")
     canvas = Canvas(_WIDTH, 140 * len(shown) + 44)
     x = Axis(0, times[-1], 96, 900)
     said = []

@@ -170,6 +170,8 @@ def _headline(result: Result) -> str:
 def _gain(found: dict[str, Any]) -> str:
     gain = found["gain"]
     most = "" if gain["how"].startswith("simulated") else "about "
+    if gain["speedup"] < 1.005:
+        return "no faster"
     return f"{most}{gain['speedup']:.2f} times faster"
 
 
