@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from warpsim.errors import InputError
-from warpsim.expressions import near
 
 __all__ = ["find_kernel", "find_scenario", "folder", "list_kernels", "list_scenarios"]
 
@@ -63,4 +62,6 @@ def find_kernel(name: str | Path, beside: Path | None = None) -> Path:
 
 
 def _unknown(what: str, name: str, known: Iterable[str], where: str) -> InputError:
+    from warpsim.expressions import near  # loads NumPy
+
     return InputError(f"no {what} '{name}'{near(name, known)}: looked {where}")

@@ -74,10 +74,11 @@ def run() -> Iterator[Row]:
 
 
 def scenarios() -> Iterator[Row]:
-    """Every shipped scenario as a user runs it."""
-    for name in list_scenarios():  # once for the caches
-        command(["run", name])
+    """Every shipped scenario as a user runs it; a slow one again, since its kernel may have been compiled."""
     spent = {name: command(["run", name]) for name in list_scenarios()}
+    for name, first in spent.items():
+        if first.cpu > 1:
+            spent[name] = min(first, command(["run", name]), key=lambda one: one.cpu)
     slow = sorted(spent, key=lambda name: -spent[name].cpu)
     under = {limit: sum(one.cpu < limit for one in spent.values()) for limit in (1, 2, 5)}
     worst = ", ".join(f"{name} {spent[name].cpu:.1f} s" for name in slow[:5])

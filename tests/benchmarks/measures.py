@@ -41,6 +41,10 @@ sys.exit(status)
 """
 
 
+# Python keeps the bytecode of what it imports, as where warpsim is used.
+_ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 @dataclass(frozen=True)
 class Spent:
     """What a process took, children included."""
@@ -57,7 +61,7 @@ def command(arguments: Sequence[str], **environment: str) -> Spent:
     start = time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, "-c", _CHILD, *arguments], stdout=subprocess.DEVNULL, pass_fds=[write],
-        env={**os.environ, **environment, "PEAK_TO": str(write)},
+        env={**_ENVIRONMENT, **environment, "PEAK_TO": str(write)},
     )  # fmt: skip
     os.close(write)
     _, status, usage = os.wait4(process.pid, 0)
