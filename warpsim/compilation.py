@@ -18,7 +18,7 @@ import importlib
 import shutil
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ import numpy as np
 
 from warpsim import cache
 
-__all__ = ["carray", "cfunc", "cgutils", "intrinsic", "njit", "pointer", "types"]
+__all__ = ["carray", "cfunc", "cgutils", "intrinsic", "memory", "njit", "types"]
 
 _KEEP_SECONDS = 14 * 86400
 _SOURCES = {
@@ -108,9 +108,10 @@ class _Intrinsic(_Deferred):
         return made
 
 
-carray: Any = _Imported("numba", "carray")
 types: Any = _Imported("numba.core.types")
 cgutils: Any = _Imported("numba.core.cgutils")
+npydecl: Any = _Imported("numba.core.typing.npydecl")
+numpy_arrays: Any = _Imported("numba.np.arrayobj")
 
 
 def intrinsic(function: Callable[..., Any]) -> Any:
@@ -175,7 +176,7 @@ class _Function:
         import numba
 
         _introduce()
-        return numba.cfunc(self._signature)(self._function)
+        return numba.cfunc(self._signature, _nrt=False)(self._function)
 
     @functools.cached_property
     def address(self) -> int:
@@ -190,14 +191,51 @@ def cfunc(signature: str) -> Callable[[Callable[..., Any]], _Function]:
     return functools.partial(_Function, signature)
 
 
+def _array(context: Any, builder: Any, kind: Any, address: Any, sizes: Sequence[Any]) -> Any:
+    """A C-contiguous array that nobody owns, at an address (an integer or a pointer)."""
+    word = context.get_value_type(types.intp)
+    array = context.make_array(kind)(context, builder)
+    target = array.data.type
+    data = builder.bitcast(address, target) if cgutils.is_pointer(address.type) else builder.inttoptr(address, target)
+    step = word(context.get_abi_sizeof(context.get_data_type(kind.dtype)))
+    steps = [step]
+    for size in reversed(sizes[1:]):
+        steps.insert(0, builder.mul(steps[0], size))
+    numpy_arrays.populate_array(array, data, [*sizes], steps, step, None)
+    return array._getvalue()
+
+
 @intrinsic
-def pointer(typingctx: Any, address: Any) -> Any:
-    """An address as a pointer."""
+def carray(typingctx: Any, address: Any, shape: Any, dtype: Any) -> Any:
+    """`numba.carray`, of an integer address as well, without an owner to count."""
+    sizes = shape.count if isinstance(shape, types.BaseTuple) else 1
+    kind = types.Array(npydecl.parse_dtype(dtype), sizes, "C")
+    plain = types.UniTuple(types.intp, sizes)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+        return _array(context, builder, kind, arguments[0], cgutils.unpack_tuple(builder, arguments[1]))
 
-    return types.voidptr(types.int64), codegen
+    def codegen_1d(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _array(context, builder, kind, arguments[0], arguments[1:2])
+
+    if isinstance(shape, types.BaseTuple):
+        return kind(address, plain, dtype), codegen
+    return kind(address, types.intp, dtype), codegen_1d
+
+
+def memory(name: str) -> Any:
+    """For compiled functions: memory at an integer address as an array, without bounds, of what has that NumPy name."""
+
+    @intrinsic
+    def view(typingctx: Any, address: Any) -> Any:
+        kind = types.Array(getattr(types, name), 1, "C")
+
+        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return _array(context, builder, kind, arguments[0], [context.get_constant(types.intp, 1 << 45)])
+
+        return kind(types.int64), codegen
+
+    return view
 
 
 def _words(value: Any, words: list[int]) -> Any:
@@ -228,7 +266,7 @@ class _Adapter:
     """A function of one argument, words, that calls another with what they stand for."""
 
     def __init__(self, function: _Compiled, kinds: tuple[Any, ...]) -> None:
-        self._names: dict[str, Any] = {"call": function, "carray": carray, "pointer": pointer}
+        self._names: dict[str, Any] = {"call": function, "carray": carray}
         self._place = 0
         arguments = [self._expression(kind) for kind in kinds]
         result = function.result(tuple(self._type(kind) for kind in kinds))
@@ -243,7 +281,7 @@ class _Adapter:
     def compile(self) -> Any:
         import numba
 
-        return numba.cfunc("int64(CPointer(int64))")(self._names["entry"])
+        return numba.cfunc("int64(CPointer(int64))", _nrt=False)(self._names["entry"])
 
     def _next(self) -> str:
         self._place += 1
@@ -257,7 +295,7 @@ class _Adapter:
         if isinstance(kind[0], np.dtype):
             address = self._next()
             sizes = "".join(self._next() + ", " for _ in range(kind[1]))
-            return f"carray(pointer({address}), ({sizes}), {name})"
+            return f"carray({address}, ({sizes}), {name})"
         return f"{name}({', '.join(self._expression(field) for field in kind[1:])})"
 
     def _type(self, kind: Any) -> Any:
@@ -284,7 +322,7 @@ class _Compiled(_Deferred):
         import numba
 
         # What numba makes to be called from Python, or from C, is never called: Python calls what is below.
-        options = {"cache": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, **self._options}
+        options = {"cache": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False, **self._options}
         with _cached(self.py_func.__module__):
             return numba.njit(self._signature, **options)(self.py_func)
 

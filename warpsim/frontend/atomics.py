@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from warpsim.coalescing import LINES, OUT, SCRATCH, compiled
-from warpsim.compilation import carray, cfunc, njit, pointer
+from warpsim.compilation import carray, cfunc, njit
 
 from warpsim.frontend.context import (  # isort: skip
     ATOM_ADD, ATOM_AND, ATOM_CAS, ATOM_CAST, ATOM_DEC, ATOM_EXCH, ATOM_INC, ATOM_MAX, ATOM_MIN, ATOM_OR, ATOM_POPC_INC,
@@ -199,7 +199,7 @@ def _lane(op, where, data, lane, k):
 def atomic(context, number, where, data, lane):
     """Apply one lane's atomic of access `number`; the old value replaces rows 0.. of the registers at `data`."""
     op = i64(i64(context)[C_OPS] + number * O_SIZE * 8)
-    _lane(op, where, carray(pointer(data), 256, np.uint32), lane, max(op[O_WIDTH] // 4, 1))
+    _lane(op, where, carray(data, 256, np.uint32), lane, max(op[O_WIDTH] // 4, 1))
     return 0
 
 
@@ -208,8 +208,8 @@ def atomic_rule(context, number, addresses, active, turns):
     """Coalesce an atomic or reduction; returns its lines, the rest is in the table at C_OUT."""
     c = i64(context)
     width = i64(c[C_OPS] + number * O_SIZE * 8)[O_WIDTH]
-    lines = carray(pointer(c[C_LINES]), LINES, np.uint64)
-    masks = carray(pointer(c[C_BANK_MASKS]), 2, np.int64)
-    out = carray(pointer(c[C_OUT]), OUT, np.int64)
-    scratch = carray(pointer(c[C_RULES]), SCRATCH, np.int64)
-    return _atomic_request(carray(pointer(addresses), 64, np.int64), active, width, masks, lines, out, scratch, turns)
+    lines = carray(c[C_LINES], LINES, np.uint64)
+    masks = carray(c[C_BANK_MASKS], 2, np.int64)
+    out = carray(c[C_OUT], OUT, np.int64)
+    scratch = carray(c[C_RULES], SCRATCH, np.int64)
+    return _atomic_request(carray(addresses, 64, np.int64), active, width, masks, lines, out, scratch, turns)

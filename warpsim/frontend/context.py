@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpsim.compilation import carray, intrinsic, njit, pointer, types
+from warpsim.compilation import intrinsic, memory, njit, types
 
 # Context words.
 (
@@ -83,55 +83,9 @@ def call(typingctx, function, context, a, b, c, d):
     return word(word, word, word, word, word, word), codegen
 
 
-_SHAPE = 1 << 45
-
-
-@njit
-def i64(address):
-    """Memory at an address as 64-bit integers."""
-    return carray(pointer(address), _SHAPE, np.int64)
-
-
-@njit
-def u64(address):
-    """Memory at an address as unsigned 64-bit integers."""
-    return carray(pointer(address), _SHAPE, np.uint64)
-
-
-@njit
-def i32(address):
-    """Memory at an address as 32-bit integers."""
-    return carray(pointer(address), _SHAPE, np.int32)
-
-
-@njit
-def u32(address):
-    """Memory at an address as unsigned 32-bit integers."""
-    return carray(pointer(address), _SHAPE, np.uint32)
-
-
-@njit
-def u16(address):
-    """Memory at an address as unsigned 16-bit integers."""
-    return carray(pointer(address), _SHAPE, np.uint16)
-
-
-@njit
-def u8(address):
-    """Memory at an address as bytes."""
-    return carray(pointer(address), _SHAPE, np.uint8)
-
-
-@njit
-def f32(address):
-    """Memory at an address as floats."""
-    return carray(pointer(address), _SHAPE, np.float32)
-
-
-@njit
-def f64(address):
-    """Memory at an address as doubles."""
-    return carray(pointer(address), _SHAPE, np.float64)
+i64, u64, i32, u32, u16, u8, f32, f64 = (
+    memory(name) for name in ("int64", "uint64", "int32", "uint32", "uint16", "uint8", "float32", "float64")
+)
 
 
 @njit

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from warpsim.coalescing import ATOMIC, CAS, LINES, LOAD, OUT, RED, SCRATCH, STORE, compiled
-from warpsim.compilation import carray, njit, pointer
+from warpsim.compilation import carray, njit
 
 from warpsim.frontend.context import (  # isort: skip
     ASYNC, ATOM_CAS, ATOM_CAST, ATOMICS, B_BASE, B_DATA, B_DIRTY, B_END, B_HIGH, B_LOW, B_READ_BITS, B_SHADOW, B_SIZE,
@@ -23,7 +23,7 @@ global_request = compiled().global_request
 
 @njit
 def _ideal(c, b, a, active, width, low, high):
-    """The addresses the request would have with its bytes together and aligned: what a better layout would give.
+    """Where to find the addresses the request would have with its bytes together and aligned, as a better layout has.
 
     Dense ones move down to a boundary. Others are packed one after the other in order of first occurrence, in a region
     as large as what the kernel touches of buffer b; a request seen before goes to its old place.
@@ -35,7 +35,7 @@ def _ideal(c, b, a, active, width, low, high):
         shift = low & (127 if size >= 128 else 31)
         for lane in range(32):
             lanes[lane] = a[lane] - shift
-        return lanes
+        return table[I_LANES]
     key = np.uint64(width)
     distinct = 0
     for lane in range(32):
@@ -63,7 +63,7 @@ def _ideal(c, b, a, active, width, low, high):
         row[I_NEXT] += step
     for lane in range(32):
         lanes[lane] = places[at] + lanes[lane] * width if on(active, lane) else 0
-    return lanes
+    return table[I_LANES]
 
 
 @njit
@@ -204,10 +204,10 @@ def access_global(context, row, number, a, active, data, unknown):
             for lane in range(32):
                 if on(active, lane) and _find(c, a[lane], width) < 0:
                     return fail(context, OUT_OF_BOUNDS, index, lane, a[lane], row, width)
-    lines = carray(pointer(c[C_LINES]), LINES, np.uint64)
-    masks = carray(pointer(c[C_BANK_MASKS]), 2, np.int64)
-    out = carray(pointer(c[C_OUT]), OUT, np.int64)
-    scratch = carray(pointer(c[C_RULES]), SCRATCH, np.int64)
+    lines = carray(c[C_LINES], LINES, np.uint64)
+    masks = carray(c[C_BANK_MASKS], 2, np.int64)
+    out = carray(c[C_OUT], OUT, np.int64)
+    scratch = carray(c[C_RULES], SCRATCH, np.int64)
     rule = STORE if action == STORES else LOAD
     if action in (ATOMICS, REDUCTIONS):
         turns = RED if action == REDUCTIONS else ATOMIC
@@ -233,7 +233,7 @@ def access_global(context, row, number, a, active, data, unknown):
         stats[S_WORST] = sectors
         keep_worst(c, index, a, active)
     if op[O_IDEAL] and sectors > (lanes * width + 31) // 32 and action != ATOMICS and action != REDUCTIONS:
-        packed = _ideal(c, max(b, 0), a, active, width, low, high)
+        packed = i64(_ideal(c, max(b, 0), a, active, width, low, high))
         n_lines = global_request(packed, np.int64(active), width, rule, masks, lines, out, scratch)
         sectors, tag_wavefronts, data_wavefronts = out[0], out[2], out[3]
     if action != ASYNC:

@@ -8,7 +8,7 @@ import numpy as np
 from warpsim.coalescing import (  # isort: skip
     LDMATRIX_X1, LDMATRIX_X2, LDMATRIX_X4, LOAD, OUT, SCRATCH, SHARED_ATOMIC, SHARED_CAS, STORE, compiled,
 )  # fmt: skip
-from warpsim.compilation import carray, njit, pointer
+from warpsim.compilation import carray, njit
 
 from warpsim.frontend.context import (  # isort: skip
     ASYNC, ATOM_CAS, ATOM_CAST, ATOM_POPC_INC, ATOMICS, C_ATOMIC, C_EPOCH, C_OPS, C_OUT, C_RACES, C_READ, C_RULES,
@@ -112,8 +112,8 @@ def bank_wavefronts(c, op, a, active, width, kind):
             stray |= (a[lane] - base) ^ memo[M_OFFSETS + lane]
         if stray == 0:
             return memo[M_WAVEFRONTS], memo[M_GROUPS]
-    out = carray(pointer(c[C_OUT] + OUT * 8), OUT, np.int64)
-    scratch = carray(pointer(c[C_RULES]), SCRATCH, np.int64)
+    out = carray(c[C_OUT] + OUT * 8, OUT, np.int64)
+    scratch = carray(c[C_RULES], SCRATCH, np.int64)
     shared_request(a, np.int64(active), width, kind, out, scratch)
     if active == np.uint32(0xFFFFFFFF):
         memo[M_ACTIVE], memo[M_KIND], memo[M_BASE] = np.int64(active), kind, base

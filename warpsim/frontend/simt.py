@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.coalescing import LINES, OUT, SCRATCH
-from warpsim.compilation import carray, intrinsic, njit, pointer, types
+from warpsim.compilation import carray, intrinsic, njit, types
 from warpsim.errors import KernelError
 from warpsim.frontend import blocks
 from warpsim.frontend import context as ctx
@@ -190,7 +190,7 @@ def _spins(c, row):  # type: ignore[no-untyped-def]
 @njit
 def _advance(context, slot):  # type: ignore[no-untyped-def]
     """Run the CTA in a slot until it is done or its rings are full; 0, or 1 for an error."""
-    c = carray(pointer(context), _SIZE, np.int64)
+    c = carray(context, _SIZE, np.int64)
     warps = c[ctx.C_WARPS]
     status = ctx.i64(c[_STATUS])
     for w in range(warps):
@@ -233,7 +233,7 @@ def _advance(context, slot):  # type: ignore[no-untyped-def]
 
 @njit
 def _start(context, ctas, slots):  # type: ignore[no-untyped-def]
-    c = carray(pointer(context), _SIZE, np.int64)
+    c = carray(context, _SIZE, np.int64)
     for k in range(len(ctas)):
         _begin(c, ctas[k], slots[k])
         if _advance(context, slots[k]):
@@ -251,7 +251,7 @@ def _refill(context, slots):  # type: ignore[no-untyped-def]
 
 @njit
 def _count(context, first, last):  # type: ignore[no-untyped-def]
-    c = carray(pointer(context), _SIZE, np.int64)
+    c = carray(context, _SIZE, np.int64)
     for cta in range(first, last):
         _begin(c, cta, 0)
         if _advance(context, 0):
