@@ -85,6 +85,8 @@ def memory_chart(result: Result) -> Drawing:
         arrow(*ends, y, name, f"{_short(count)} wavefronts" if count else "–")
     arrow(540, 402, 72, "L2 read")
     arrow(402, 540, 106, "L2 write")
+    if flows["L2 atomic"]:
+        arrow(402, 540, 140, "L2 atomic", f"atomic {byte_count(flows['L2 atomic'])}")
     arrow(818, 680, 150, "DRAM read")
     arrow(680, 818, 210, "DRAM write")
     for x, text in ((193, "asked for by lanes"), (471, "L1 to L2"), (749, "L2 to DRAM")):
@@ -124,6 +126,7 @@ def _flows(result: Result) -> dict[str, float | None]:
         "shared store": 128 * (derived["shared"]["store"]["wavefronts"] or 0),
         "L2 read": derived["l2"]["read_bytes"],
         "L2 write": derived["l2"]["write_bytes"],
+        "L2 atomic": sum(32 * (table[op]["sectors"] or 0) for op in ("atomic", "reduction")),
         "DRAM read": derived["dram"]["read_bytes"],
         "DRAM write": derived["dram"]["write_bytes"],
         "cross": None if sides is None or l2 is None or 32 * sides <= l2 else 32 * sides - l2,  # None: one side
