@@ -207,6 +207,21 @@ def launches_inherit_writes(patch: pytest.MonkeyPatch) -> None:
 
 
 @kernel_fault
+def requests_arrive_at_once(patch: pytest.MonkeyPatch) -> None:
+    """The crossbar takes no time, nor does DRAM."""
+    from warpsim.machine.build import Machine
+
+    original = Machine._parameters
+
+    def hurry(machine: Any, *arguments: Any) -> Any:
+        table = original(machine, *arguments)
+        table["request_latency"] = table["dram_latency_ticks"] = table["far_ticks"] = 0
+        return table
+
+    patch.setattr(Machine, "_parameters", hurry)
+
+
+@kernel_fault
 def timed_run_loses_an_instruction(patch: pytest.MonkeyPatch) -> None:
     """What the machine ran is counted without the last warp's EXIT."""
     from warpsim import simulator

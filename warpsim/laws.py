@@ -467,24 +467,34 @@ def levels_conserve_sectors(timed: Timed) -> None:
 
 
 def takes_its_time(timed: Timed) -> None:
-    """The time is never below work / rate of any level, nor below the unloaded latency of what it waits for."""
+    """The time after the first instruction of a cold SM is never below work / rate of a level, nor below the unloaded
+    latency of the furthest level that it reads.
+    """
     m, gpu = timed.result.metrics, timed.gpu
-    cycles = m["sm__cycles_elapsed.max"]
-    clock = gpu.sm.clock_mhz
-    ns = m["gpu__time_duration.sum"]
-    sms = gpu.sm.count
-    dram = 32 * (m["dram__sectors_read.sum"] + m["dram__sectors_write.sum"]) / _peak_bytes_per_ns(gpu)
-    issue = m["smsp__inst_executed.sum"] / (4 * sms) / clock * 1e3
-    stage = m["l1tex__data_pipe_lsu_wavefronts.sum"] / sms / clock * 1e3
-    for name, least in (("DRAM bytes", dram), ("instructions", issue), ("wavefronts", stage)):
+    cycle, sms = 1e3 / gpu.sm.clock_mhz, gpu.sm.count
+    ns = m["gpu__time_duration.sum"] - gpu.launch.fixed_ns - gpu.launch.cold_start * cycle
+    sectors = m["dram__sectors_read.sum"] + m["dram__sectors_write.sum"]
+    l2_cycle = 1e3 / gpu.l2.clock_mhz / gpu.l2.slices
+    work = {
+        "instructions": m["smsp__inst_executed.sum"] / (gpu.sm.schedulers * sms) * cycle,
+        "wavefronts": m["l1tex__data_pipe_lsu_wavefronts.sum"] / sms * cycle,
+        "L2 sectors": m["lts__t_sectors_srcunit_tex_op_read.sum"] * gpu.l2.sector_cycles * l2_cycle,
+        "L2 requests": m["lts__t_requests_srcunit_tex.sum"] * gpu.l2.request_cycles * l2_cycle,
+        "DRAM bytes": 32 * sectors / (1.001 * gpu.dram.bandwidth_gbs),
+    }
+    for name, least in work.items():
         if ns < least:
             raise Disagreement({name: f"at least {least:.1f} ns"}, {name: f"{ns:.1f} ns"}, "work / rate")
-    if m["dram__sectors_read.sum"] and cycles < gpu.dram.latency:
-        raise Disagreement({"cycles": f"at least {gpu.dram.latency}"}, {"cycles": cycles}, "a DRAM read")
-
-
-def _peak_bytes_per_ns(gpu: Gpu) -> float:
-    return float(gpu.dram.bandwidth_gbs) * 1.001
+    there = gpu.crossbar.request_latency + gpu.l2.latency + gpu.crossbar.return_latency
+    loads = m["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]
+    reads = m["lts__t_sectors_srcunit_tex_op_read.sum"]
+    for name, count, latency in (
+        ("an L1 read", loads, gpu.l1.hit_latency),
+        ("an L2 read", reads, there),
+        ("a DRAM read", reads and m["dram__sectors_read.sum"], there + gpu.dram.latency),
+    ):
+        if count and ns < latency * cycle:
+            raise Disagreement({name: f"at least {latency * cycle:.1f} ns"}, {name: f"{ns:.1f} ns"}, "unloaded latency")
 
 
 def larger_l2_keeps_hits(timed: Timed) -> None:
