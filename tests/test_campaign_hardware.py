@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warpsim import batch, campaign, laws, reference
+from warpsim import batch, cache, campaign, laws, reference
 from warpsim.campaign import hardware
-from warpsim.campaign.chunks import record, scratch_cache
+from warpsim.campaign.chunks import record
 from warpsim.campaign.hardware import COUNTED, PatternBench, predicted, run_on_gpu
 from warpsim.comparison import TIME
 from warpsim.corpus import Corpus
@@ -191,7 +191,7 @@ KERNELS = (
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Any:
-    with scratch_cache(True):
+    with cache.scratch():
         gpu = FakeGpu(KERNELS)
 
         class Profiler:
@@ -267,7 +267,7 @@ def test_kernels_that_a_gpu_counts_otherwise_do_not(fake: FakeGpu) -> None:
 def test_a_kept_time_closes_when_it_is_within_the_tolerance(tmp_path: Path, off: int, closed: bool) -> None:
     kernel = KERNELS[0]
     at = {b.name: b.address for b in batch.launch_of(kernel).buffers}
-    with scratch_cache(True):
+    with cache.scratch():
         now = hardware.predict_kernel(kernel, batch.programs([kernel], 90)[0], GPU, at, True)[TIME]
     wrong = laws.Disagreement({TIME: round(now) + off}, {TIME: 0}, "time, ns")
     wrong.at = at

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from warpsim import batch, laws, reference, strategies
+from warpsim import batch, cache, laws, reference, strategies
 from warpsim.campaign.cases import case_of, judge_kernels, judge_pattern, scenario_of
-from warpsim.campaign.chunks import scratch_cache
 from warpsim.campaign.hunt import draw
+from warpsim.frontend import counts
 from warpsim.gpu import load_gpu
 from warpsim.grammar import Barrier, Binary, If, Load, Loop, Name, Number, Reduce, SmallKernel, Store, Tile
 from warpsim.laws import Disagreement
@@ -74,7 +74,7 @@ SPECIMENS: Sequence[SmallKernel] = (
 
 @pytest.mark.cuda
 def test_laws_of_kernels_on_specimens_and_drawn_ones() -> None:
-    with scratch_cache(True):
+    with cache.scratch():
         kernels = [*SPECIMENS, *draw(strategies.kernels(), 14, 7)]
         for kernel, wrong in zip(kernels, judge_kernels(kernels, GPU, timed=False), strict=True):
             assert wrong == {}, kernel
@@ -83,7 +83,7 @@ def test_laws_of_kernels_on_specimens_and_drawn_ones() -> None:
 @pytest.mark.cuda
 @pytest.mark.parametrize("name", ["is_deterministic", "takes_its_time", "larger_l2_keeps_hits"])
 def test_law_of_the_machine(name: str) -> None:
-    with scratch_cache(True):
+    with cache.scratch():
         for kernel, wrong in zip(SPECIMENS[:3], judge_kernels(SPECIMENS[:3], GPU, (name,)), strict=True):
             assert wrong == {}, kernel
 
@@ -92,7 +92,7 @@ def test_law_of_the_machine(name: str) -> None:
 def test_counters_of_a_kernel_are_those_a_reader_counts() -> None:
     """64 threads: two requests of 4 sectors; a column of a tile without padding: 32 wavefronts a warp."""
     kernel = SmallKernel((Load(T), Tile(32, 32, 0, True, T, T), Store(T, Name("v"))), block=(1024, 1, 1))
-    with scratch_cache(True):
+    with cache.scratch():
         run = laws.run_kernel(kernel, batch.programs([kernel], 90)[0], GPU)
     expected = laws.expected_counters(run)
     assert expected["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"] == 32
@@ -103,9 +103,23 @@ def test_counters_of_a_kernel_are_those_a_reader_counts() -> None:
 
 
 @pytest.mark.cuda
+def test_a_load_that_the_compiler_moves_is_no_disagreement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody reads `v`, and only CTAs that execute the last atomicAdd load it: block 0 does not."""
+    last = If(Binary("*", Name("blockIdx.x"), Number(2)), ">", Name("blockIdx.x"), (Reduce(T),))
+    kernel = SmallKernel((If(T, "==", Number(0), (Reduce(T),)), Load(T), last), block=(1, 1, 1))
+    with cache.scratch():
+        run = laws.run_kernel(kernel, batch.programs([kernel], 90)[0], GPU)
+        assert run.metrics.get("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", 0) == 0
+        laws.counters_equal_brute_force(run)
+        monkeypatch.setitem(counts._GLOBAL, "LDG", "st")
+        with pytest.raises(Disagreement):
+            laws.counters_equal_brute_force(run)
+
+
+@pytest.mark.cuda
 def test_a_wrong_output_is_a_disagreement() -> None:
     kernel = SPECIMENS[0]
-    with scratch_cache(True):
+    with cache.scratch():
         run = laws.run_kernel(kernel, batch.programs([kernel], 90)[0], GPU)
     run.arrays["out4"][3] ^= 1
     with pytest.raises(Disagreement, match="1 elements differ") as caught:
@@ -136,7 +150,7 @@ def test_patterns_as_scenarios_cost_what_access_says() -> None:
         tuple(lane % 3 != 1 for lane in range(32)),
     )
     q = Pattern("store", "shared", 4, tuple(128 * lane for lane in range(32)))
-    with scratch_cache(True):
+    with cache.scratch():
         found = simulate(parse(scenario_of(p, "h200", "")))
         other = simulate(parse(scenario_of(q, "h200", "")))
     expected = reference.global_figures("load", 8, p.addresses, p.active, GPU.l1.tag_bank_masks)

@@ -5,9 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["digest", "directory", "read", "write"]
+__all__ = ["digest", "directory", "read", "scratch", "write"]
+
+_OWN = "numba-"  # how the folders of the package's own compiled code begin
+
+_scratch: list[Path] = []
 
 
 def digest(*parts: str | bytes) -> str:
@@ -28,10 +34,25 @@ def directory() -> Path:
     return (Path(base) if base else Path(os.path.expanduser("~/.cache"))) / "warpsim"
 
 
+@contextmanager
+def scratch() -> Iterator[None]:
+    """What kernels are compiled to goes where it is thrown away; the package's own code stays where it is."""
+    with tempfile.TemporaryDirectory(prefix="warpsim-", ignore_cleanup_errors=True) as folder:
+        _scratch.append(Path(folder))
+        try:
+            yield
+        finally:
+            _scratch.pop()
+
+
+def _path(name: str) -> Path:
+    return (_scratch[-1] if _scratch and not name.startswith(_OWN) else directory()) / name
+
+
 def read(name: str) -> bytes | None:
     """What was written under this name, or None where nothing usable is there."""
     try:
-        data = (directory() / name).read_bytes()
+        data = _path(name).read_bytes()
     except OSError:
         return None
     content = data[65:]
@@ -40,7 +61,7 @@ def read(name: str) -> bytes | None:
 
 def write(name: str, content: bytes) -> None:
     """Store under this name; a directory that cannot be written costs only the next run's time."""
-    path = directory() / name
+    path = _path(name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".part-")

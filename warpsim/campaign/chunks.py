@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from hypothesis.strategies import SearchStrategy
 
-from warpsim import laws, strategies
-from warpsim.cache import digest
+from warpsim import cache, laws, strategies
 from warpsim.campaign.cases import (
     DENSITIES,
     SPANS,
@@ -34,7 +30,7 @@ from warpsim.gpu import Gpu, load_gpu
 from warpsim.laws import Disagreement
 from warpsim.patterntable import CELLS
 
-__all__ = ["LEAST", "Chunk", "Outcome", "Settings", "cells", "plan", "record", "scratch_cache", "work"]
+__all__ = ["LEAST", "Chunk", "Outcome", "Settings", "cells", "plan", "record", "work"]
 
 LEAST = 50
 """Examples that every cell of width x op x space x mask density x span is to get."""
@@ -131,7 +127,7 @@ def _cut(total: int, pieces: int) -> Iterator[tuple[float, int]]:
 
 
 def _seed(seed: int, name: str) -> int:
-    return int(digest(str(seed), name)[:12], 16)
+    return int(cache.digest(str(seed), name)[:12], 16)
 
 
 def work(task: tuple[Chunk, Settings]) -> Outcome:
@@ -139,7 +135,7 @@ def work(task: tuple[Chunk, Settings]) -> Outcome:
     chunk, settings = task
     began = time.monotonic()
     gpu = load_gpu(settings.gpu)
-    with scratch_cache(chunk.kind == "kernels"):
+    with cache.scratch():
         drawn = draw(chunk.strategy(), chunk.count, chunk.seed)
         cases = list(drawn)
         verdicts = _judge(cases, chunk, gpu)
@@ -215,23 +211,3 @@ def record(
         "case": case_data(case),
     }
     return corpus.add(law, scenario_of(case, gpu, f"{law}: {wrong.what}"[:200]), document)
-
-
-@contextmanager
-def scratch_cache(wanted: bool) -> Iterator[None]:
-    """Compiled code of generated kernels goes where it is thrown away; the package's own stays in the user's cache."""
-    if not wanted:
-        yield
-        return
-    import warpsim.simulator  # noqa: F401  (its compiled functions take their cache directory when imported)
-
-    before = os.environ.get("WARPSIM_CACHE_DIR")
-    with tempfile.TemporaryDirectory(prefix="warpsim-campaign-", ignore_cleanup_errors=True) as folder:
-        os.environ["WARPSIM_CACHE_DIR"] = folder
-        try:
-            yield
-        finally:
-            if before is None:
-                del os.environ["WARPSIM_CACHE_DIR"]
-            else:
-                os.environ["WARPSIM_CACHE_DIR"] = before

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from warpsim import batch, coalescing, grammar, patterns
+from warpsim import batch, cache, coalescing, grammar, patterns
 from warpsim.campaign.cases import Case, features
-from warpsim.campaign.chunks import KEPT, LEAST, Chunk, Outcome, cells, plan, record, scratch_cache
+from warpsim.campaign.chunks import KEPT, LEAST, Chunk, Outcome, cells, plan, record
 from warpsim.campaign.hunt import Round, draw, shrink
 from warpsim.campaign.report import Progress, Report, campaign_name, check_sizes
 from warpsim.campaign.simplify import complexity
@@ -421,7 +421,7 @@ class _Session:
         """Do chunks together; their outcomes."""
         began = time.monotonic()
         kind = group[0].kind
-        with scratch_cache(kind == "kernels"):
+        with cache.scratch():
             drawn = [draw(chunk.strategy(), chunk.count, chunk.seed) for chunk in group]
             verdicts = iter(self.judge([case for cases in drawn for case in cases], kind))
             if kind == "kernels" and self.kernels is not None:
@@ -470,7 +470,7 @@ def replay_on_gpu(entry: Entry, case: Case, gpu: Gpu) -> Disagreement | None:
     session = _Session(Corpus("."), gpu, gpu.name, 0, entry.law == "gpu:time")
     kind = "kernels" if isinstance(case, SmallKernel) else "patterns"
     try:
-        with scratch_cache(kind == "kernels"):
+        with cache.scratch():
             return session.judge([case], kind)[0].get(entry.law)
     finally:
         session.close()
@@ -484,7 +484,7 @@ def predict_again(entry: Entry, case: Case, gpu: Gpu) -> dict[str, Any]:
     if entry.law == "gpu:outputs":
         arrays = grammar.evaluate(case).arrays
         return {f"{name}[{i}]": int(value) for name, array in arrays.items() for i, value in enumerate(array)}
-    with scratch_cache(True):
+    with cache.scratch():
         program = batch.programs([case], int(gpu.arch.removeprefix("sm_")))[0]
         figures = predict_kernel(case, program, gpu, at, entry.law == "gpu:time")
     return {name: round(figures.get(name, 0)) for name in entry.document["expected"]}
