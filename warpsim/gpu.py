@@ -64,8 +64,8 @@ class L1:
     return_latency: int  # data at the SM's port to use
     store_wavefronts: int  # data-stage cycles of a store beyond its wavefronts
     miss_wavefronts: int  # data-stage cycles of a load with misses beyond its wavefronts
-    store_merge_cycles: int  # a store's lines wait so long to take in later stores of its warp to the same lines
-    store_merge_lines: int  # so many of an SM's last store lines can; 0: none
+    store_merge_cycles: int  # a store's lines wait so long to take in later stores to the same lines
+    store_merge_lines: int  # so many of an SM's last store lines can, those of stores to fewer lines; 0: none
     fill_wavefronts: float  # data-stage cycles of each line that comes back
     line_limit: int  # line misses outstanding, an SM
     store_limit: int  # lines of stores not yet acknowledged, an SM; 0: no limit

@@ -157,6 +157,17 @@ def test_a_second_miss_on_a_sector_under_way_merges() -> None:
     assert (result.counters["l1_load_miss_sectors"], result.counters["l1_load_hit_sectors"]) == (4, 12)
 
 
+@pytest.mark.parametrize(("lines", "apart", "sectors"), [(1, 8, 1), (4, 8, 4), (1, 100, 2), (32, 1, 64)])
+def test_stores_of_warps_merge_on_their_way_out(lines: int, apart: int, sectors: int) -> None:
+    """Words of two warps in the same sectors, so many cycles apart; as measured, stores to 32 lines never merge."""
+    late = operation(ISSUE, gap_instructions=1, gap_stall=apart)
+    words = request([LINE + k for k in range(lines)], [1] * lines, active=lines, full=False)
+    stream = Stream(
+        [[operation(STORE), DONE], [late, operation(STORE), DONE]], lambda cta, warp: [(warp, words)], 1, 2
+    )  # fmt: skip
+    assert simulate_launch(stream, STEADY, ctas_per_sm=1).counters["l2_write_sectors"] == sectors
+
+
 def test_sms_that_miss_together_merge_in_l2() -> None:
     result = run([operation(LOAD, write_barrier=0), WAIT, DONE], request([LINE]), ctas=132)
     gpcs = [132 * (g + 1) // 8 - 132 * g // 8 for g in range(8)]

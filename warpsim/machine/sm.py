@@ -542,12 +542,11 @@ def advance(m, end):
                                     if kind in (LOAD, ASYNC_COPY):
                                         s.load_misses += n_all
                                 n = sectors_of(send)
-                                if is_store and kind != REDUCTION and p.merge_lines > 0:
-                                    # A store that waits to leave takes in a later one of its warp to its line.
-                                    own = line << 6 | r
+                                if is_store and kind != REDUCTION and p.merge_lines > 0 and count < p.merge_lines:
+                                    # A store that waits to leave takes in a later one to its line.
                                     other = s.store_tail - 1
                                     oldest = max(s.store_head, s.store_tail - p.merge_lines)
-                                    while other >= oldest and recent[sm * RECENT + (other & (RECENT - 1))] != own:
+                                    while other >= oldest and recent[sm * RECENT + (other & (RECENT - 1))] != line:
                                         other -= 1
                                     if other >= oldest:
                                         msg = messages[np.int64(stores[first_response + (other & ring)])]
@@ -617,7 +616,9 @@ def advance(m, end):
                                 if is_store and kind != REDUCTION:
                                     msg.time = port + p.merge_ticks
                                     stores[first_response + (s.store_tail & ring)] = i
-                                    recent[sm * RECENT + (s.store_tail & (RECENT - 1))] = line << 6 | r
+                                    recent[sm * RECENT + (s.store_tail & (RECENT - 1))] = (
+                                        line if count < p.merge_lines else -1
+                                    )
                                     s.store_tail += 1
                                 else:
                                     msg.time = port
