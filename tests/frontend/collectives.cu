@@ -102,4 +102,74 @@ __global__ void short_block(int* out, const int* in, int n) {
   if (threadIdx.x < 16) { for (int d = 16; d; d >>= 1) v += __shfl_xor_sync(~0u, v, d); }
   out[i] = v;
 }
+// an indirect branch (BRX) with several targets a warp
+__global__ void switched(int* out, const int* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x, v = in[i], s = v;
+  switch (v % 7) {
+    case 0: s = v * 3 + 1; break;
+    case 1: s = v ^ 0x55; out[i] = 4; break;
+    case 2: s = v + n * 7; for (int j = 0; j < n; j++) s = s * 3 + j; break;
+    case 3: s = v / (n + 2); break;
+    case 4: s = __popc(v) * n; break;
+    case 5: s = in[(i + 5) & 1023]; break;
+    default: s = -v;
+  }
+  out[i] = s + out[i];
+}
+// the same, one target a warp
+__global__ void switched_uniform(int* out, const int* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x, v = in[i / 32 * 32], s = v;
+  switch (v % 7) {
+    case 0: s = v * 3 + 1; break;
+    case 1: s = v ^ 0x55; out[i] = 4; break;
+    case 2: s = v + n * 7; for (int j = 0; j < n; j++) s = s * 3 + j; break;
+    case 3: s = v / (n + 2); break;
+    case 4: s = __popc(v) * n; break;
+    case 5: s = in[(i + 5) & 1023]; break;
+    default: s = -v;
+  }
+  out[i] = s + out[i];
+}
+// function pointers: an indirect call with several targets
+__device__ int f0(int v) { return v * 3 + 1; }
+__device__ int f1(int v) { return v ^ 0x77; }
+__device__ int f2(int v) { return v - 9; }
+__device__ int (*table[3])(int) = {f0, f1, f2};
+__global__ void pointers(int* out, const int* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x, v = in[i];
+  out[i] = table[v % 3](v);
+}
+// lanes have exited; the full mask is asked for
+__global__ void exited(int* out, const int* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x, v = in[i];
+  if (threadIdx.x % 32 >= 16) return;
+  if (n) { v += __shfl_xor_sync(~0u, v, 1); }
+  if (v & 1) { v *= 3; v += __shfl_xor_sync(~0u, v, 1); out[i] = v; }
+  else { v *= 5; v -= __shfl_xor_sync(~0u, v, 1); out[i] = v + 7; }
+}
+// three splits wait for each other at one __syncwarp, and call one function from three places
+__global__ void three_waits(int* out, const int* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x, v = in[i], lane = i & 31, r = lane % 3;
+  if (r == 0) v += __ballot_sync(0x49249249u, v & 4);
+  else if (r == 1) v ^= __ballot_sync(0x92492492u, v & 2);
+  else v -= __ballot_sync(0x24924924u, v & 1);
+  __syncwarp();
+  out[i] = v;
+}
+__global__ void three_calls(int* out, const int* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x, v = in[i], r = v % 3;
+  if (r == 0) out[i] = shared_place(v, n) * 3;
+  else if (r == 1) out[i] = shared_place(v + 5, n + 1) + 7;
+  else out[i] = shared_place(v + 9, n + 2) - 7;
+}
+// loops of shuffles in one branch, one shuffle in the other
+__global__ void one_looped(int* out, const int* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x, v = in[i];
+  if (v & 1) {
+    v *= 3;
+    #pragma unroll 1
+    for (int k = 0; k < n - 2; k++) v += __shfl_xor_sync(~0u, v, 1);
+    out[i] = v;
+  } else { v *= 5; v -= __shfl_xor_sync(~0u, v, 2); out[i] = v + 7; }
+}
 }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,7 +75,7 @@ class Counts:
 
 
 def _per_instruction(executor: Executor) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(executed warp instructions, executed thread instructions with a true guard) of each instruction."""
+    """(executed warp instructions, executed thread instructions with a true guard) of each instruction, as counted."""
     executed = np.zeros(executor.instructions, np.int64)
     lanes = np.zeros(executor.instructions, np.int64)
     for b, (first, count) in enumerate(executor.code.blocks):
@@ -82,7 +83,17 @@ def _per_instruction(executor: Executor) -> tuple[NDArray[np.int64], NDArray[np.
         lanes[first : first + count] += executor.lanes[b]
     for index in executor.code.guarded_fp:
         lanes[index] = executor.fp_lanes[index]
+    executed += executor.stats[:, ctx.S_REISSUED]
+    for index in _shared_barriers(executor.program.instructions):
+        executed[index] *= 2
     return executed, lanes
+
+
+def _shared_barriers(code: Sequence[Instruction]) -> list[int]:
+    """BSYNC after collectives of several places that use one barrier: the H200 counts each twice."""
+    after = [i for i in code if i.opcode == "BSYNC" and code[i.index - 1].opcode == "ENDCOLLECTIVE"]
+    uses = Counter(i.operands for i in after)
+    return [i.index for i in after if uses[i.operands] > 1]
 
 
 def thread_instructions(executor: Executor) -> int:
@@ -94,10 +105,7 @@ def _instruction_metrics(
     executor: Executor, i: Instruction, executed: int, lanes: int, put: Callable[..., None]
 ) -> None:
     """Report what one instruction counted: put(name, value, ideal=None)."""
-    again = int(executor.stats[i.index, ctx.S_REISSUED])
-    if i.opcode == "BSYNC" and executor.program.instructions[i.index - 1].opcode == "ENDCOLLECTIVE":
-        again += executed  # there each is issued twice (H200)
-    put("smsp__inst_executed.sum", executed + again)
+    put("smsp__inst_executed.sum", executed)
     kind = fp_kind(i)
     if kind:
         put(f"smsp__sass_thread_inst_executed_op_{kind}_pred_on.sum", lanes)

@@ -7,7 +7,7 @@ each arriving split issues its own BSYNC, which the counters count. WARPSYNC.COL
 together wherever they are: they run what follows it, at the place of the last to come, up to ENDCOLLECTIVE, and there
 go each to the target of its own WARPSYNC. Native code handles the common cases itself and calls `diverge` for the rest.
 
-The counter of executed instructions also counts what is issued again (H200): a WARPSYNC for which lanes have to wait;
+The counter of executed instructions also counts what is issued again (H200): a WARPSYNC for lanes that had to wait;
 WARPSYNC.EXCLUSIVE for each further mask; ENDCOLLECTIVE, RET and other indirect branches for each further target.
 """
 
@@ -284,7 +284,7 @@ def diverge(context, row, kind, argument, mask, targets):
             _push(s, np.int32(resume), met)
         if kind == EXCLUDE:
             _reissue(c, s[INDEX], groups - 1)
-        elif kind == WARP and mask & ~met != 0:
+        elif kind == WARP and met & ~mask != 0:
             _reissue(c, s[INDEX], 1)
     if kind == DRIVER:
         index = argument & 0xFFFFFFFF
