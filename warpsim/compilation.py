@@ -1,11 +1,11 @@
 """Functions compiled by numba, which is imported only when one of them has to be compiled.
 
 `njit` and `cfunc` decorate functions, as numba's do; nothing is compiled before it is needed. What Python calls, and
-C functions whose address is asked for, are stored as object code, which loads in a millisecond without numba. What
-compiled functions call is numba's business; its own on-disk cache serves them.
+C functions whose address is asked for, are compiled with all that they call and stored as object code, which loads in
+a millisecond without numba.
 
-numba notices a change in the file of a function only, not in what the function calls. Here everything stored lies
-under a digest of the sources that compiled functions come from, so an upgrade or an edit never meets stale code.
+Everything stored lies under a digest of the sources that compiled functions come from, so an upgrade or an edit never
+meets stale code.
 """
 
 from __future__ import annotations
@@ -128,17 +128,52 @@ def _introduce() -> None:
     typeof_impl.register(_Deferred, lambda value, _context: cpu_target.typing_context.resolve_value_type(value.real))
 
 
-@contextlib.contextmanager
-def _cached(module: str) -> Iterator[None]:
-    """numba reads its cache directory when a function is decorated; other packages' functions keep theirs."""
-    from numba import config
+@functools.cache
+def _part_compiler() -> Any:
+    """numba's compiler for what only compiled functions call: it stops at LLVM's text.
 
-    before = config.CACHE_DIR
-    config.CACHE_DIR = str(cache.directory() / _folder(_group(module)))
-    try:
-        yield
-    finally:
-        config.CACHE_DIR = before
+    That is optimised, and made into machine code, as a part of what calls it, once instead of at every level.
+    """
+    from numba import _dynfunc
+    from numba.core.codegen import JITCodeLibrary
+    from numba.core.compiler import CompilerBase, DefaultPassBuilder
+    from numba.core.compiler_machinery import register_pass
+    from numba.core.typed_passes import NativeLowering
+
+    class Part(JITCodeLibrary):  # type: ignore[misc]
+        def _optimize_functions(self, module: Any) -> None:
+            module.data_layout = self._codegen._data_layout
+
+        def _optimize_final_module(self) -> None:
+            pass
+
+        def _finalize_final_module(self) -> None:
+            self._finalize_dynamic_globals()
+            self._verify_declare_only_symbols()
+            self._finalized = True
+
+    def executable(library: Any, description: Any, environment: Any) -> Any:
+        name = description.qualname.split(".")[-1]
+        return _dynfunc.make_function(description.lookup_module(), name, "", 0, environment, (library,))
+
+    class PartLowering(NativeLowering):  # type: ignore[misc]
+        _name = "part_lowering"
+
+        def run_pass(self, state: Any) -> bool:
+            state.library = Part(state.targetctx.codegen(), state.func_id.func_qualname)
+            state.targetctx.get_executable = executable
+            return bool(super().run_pass(state))
+
+    register_pass(mutates_CFG=True, analysis_only=False)(PartLowering)
+
+    class PartCompiler(CompilerBase):  # type: ignore[misc]
+        def define_pipelines(self) -> list[Any]:
+            manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
+            manager.passes = [(PartLowering if p is NativeLowering else p, text) for p, text in manager.passes]
+            manager.finalize()
+            return [manager]
+
+    return PartCompiler
 
 
 @contextlib.contextmanager
@@ -322,9 +357,8 @@ class _Compiled(_Deferred):
         import numba
 
         # What numba makes to be called from Python, or from C, is never called: Python calls what is below.
-        options = {"cache": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False, **self._options}
-        with _cached(self.py_func.__module__):
-            return numba.njit(self._signature, **options)(self.py_func)
+        options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False, **self._options}
+        return numba.njit(self._signature, pipeline_class=_part_compiler(), **options)(self.py_func)
 
     def result(self, arguments: tuple[Any, ...]) -> Any:
         """Compile for arguments of these types and return the type of the result."""
@@ -371,7 +405,7 @@ class _Compiled(_Deferred):
 
 
 def njit(function: Callable[..., Any] | None = None, *, signature: str | None = None, **options: Any) -> Any:
-    """`numba.njit(cache=True)`, as a decorator with or without options; compiled for these types if there is one."""
+    """`numba.njit`, as a decorator with or without options; with a signature it is compiled for these types only."""
     if function is None:
         return lambda f: njit(f, signature=signature, **options)
     return _Compiled(function, signature, options)
