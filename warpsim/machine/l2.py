@@ -303,7 +303,10 @@ def serve(p, total, msg, i, stage, messages, entries, marks, sets, slices, queue
     here.busy += ticks
     if kind == WRITE:
         part = sectors_of(mask & (15 ^ msg.full))
-        ticks = (n - part) * p.slice_write_ticks + (part * p.partial_ticks if at_home else 0)
+        ticks = (n - part) * p.slice_write_ticks
+        if part > 0 and at_home:
+            lacking = max(0, 32 - np.int64(msg.cover))
+            ticks += part * (p.slice_write_ticks + (p.partial_ticks - p.slice_write_ticks) * lacking * lacking // (28 * 28))
         if ticks:
             through = write(here, through, ticks) + ticks
     total.l2_sectors += n
