@@ -116,7 +116,7 @@ class L2:
     sector_cycles: float  # L2 cycles of a sector
     request_cycles: float  # L2 cycles of a request at least
     write_sector_cycles: float  # L2 cycles of a wholly written sector in each slice it goes to
-    partial_write_cycles: float  # L2 cycles of each partly written sector
+    partial_write_cycles: float  # L2 cycles of a sector of which one word is written; less with more bytes
     atomic_cycles: float  # L2 cycles of each operation of an atomic on one sector
     atomic_latency: int  # SM cycles from there until the result of an atomic leaves the slice
     latency: int  # SM cycles in the slice
