@@ -117,6 +117,21 @@ def test_a_load_that_the_compiler_moves_is_no_disagreement(monkeypatch: pytest.M
 
 
 @pytest.mark.cuda
+def test_a_reduction_that_the_compiler_makes_of_one_lane_is_no_disagreement() -> None:
+    """Behind the guard all lanes' indices are 0, and the compiler knows."""
+    index = Binary("&", T, Number(18))
+    kernel = SmallKernel((If(index, "==", Number(0), (Reduce(index),)),))
+    with cache.scratch():
+        run = laws.run_kernel(kernel, batch.programs([kernel], 90)[0], GPU)
+    sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum"
+    assert run.metrics[sectors] < laws.expected_counters(run)[sectors]
+    laws.counters_equal_brute_force(run)
+    run.metrics["l1tex__t_requests_pipe_lsu_mem_global_op_red.sum"] += 1
+    with pytest.raises(Disagreement):
+        laws.counters_equal_brute_force(run)
+
+
+@pytest.mark.cuda
 def test_a_wrong_output_is_a_disagreement() -> None:
     kernel = SPECIMENS[0]
     with cache.scratch():
