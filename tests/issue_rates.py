@@ -41,11 +41,11 @@ extern "C" __global__ void samples(float* f, int* o, double* d, int n) {
 ALONE = {
     "FADD": "eo", "FMUL": "eo", "FFMA": "eoe", "IMAD": "eo", "IMAD.WIDE": "ee", "VIADD": "e", "IADD3": "eo",
     "SHF": "eo", "LOP3": "eo", "PRMT": "eoe", "SEL": "eo", "ISETP": "eo", "FSETP": "eo", "FMNMX": "eo", "FSEL": "eo",
-    "VIMNMX": "eo", "IABS": "e", "HFMA2": "eoe", "HMUL2": "eo", "HADD2": "e", "I2FP": "e", "I2F": "e", "F2I": "e",
+    "VIMNMX": "eo", "IABS": "e", "HFMA2": "eoe", "HMUL2": "eo", "I2FP": "e", "I2F": "e", "F2I": "e",
     "MUFU": "e", "POPC": "e", "FLO": "e", "DFMA": "eee", "DADD": "ee", "MOV": "",
 }  # fmt: skip
 PAIRS = (
-    ("FADD", "IMAD"), ("FADD", "IADD3"), ("IMAD", "IADD3"), ("IMAD", "VIADD"), ("IMAD", "HADD2"), ("IADD3", "ISETP"),
+    ("FADD", "IMAD"), ("FADD", "IADD3"), ("IMAD", "IADD3"), ("IMAD", "VIADD"), ("IADD3", "ISETP"),
     ("IADD3", "SEL"), ("IADD3", "FMNMX"), ("IADD3", "I2FP"), ("FADD", "MUFU"), ("MUFU", "POPC"), ("MUFU", "I2F"),
     ("IADD3", "VIADD"), ("FADD", "DADD"),
 )  # fmt: skip

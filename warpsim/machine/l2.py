@@ -305,7 +305,7 @@ def serve(p, total, msg, i, stage, messages, entries, marks, sets, slices, queue
         part = sectors_of(mask & (15 ^ msg.full))
         ticks = (n - part) * p.slice_write_ticks
         if part > 0 and at_home:
-            # One word costs the whole figure, a full sector what any write does; between, the square of what is lacking.
+            # One word costs the whole figure, a full sector that of any write; between, the square of what lacks.
             lacking = max(0, 32 - np.int64(msg.cover))
             ticks += part * (
                 p.slice_write_ticks + (p.partial_ticks - p.slice_write_ticks) * lacking * lacking // (28 * 28)
