@@ -244,14 +244,23 @@ def test_a_dask_cluster_that_loses_a_worker_gives_the_same(tmp_path: Path) -> No
     assert not list(tmp_path.glob(f"23-{lost}"))  # others did the rest
 
 
-def test_a_campaign_on_a_dask_cluster_finds_what_a_local_one_finds(tmp_path: Path) -> None:
+def test_a_campaign_on_a_dask_cluster_that_loses_a_worker_finds_what_a_local_one_finds(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
     ) as cluster:
-        there = campaign.run(tmp_path / "a", patterns=75, kernels=0, scheduler=cluster.scheduler_address)
-    here = campaign.run(tmp_path / "b", patterns=75, kernels=0, jobs=1)
+        pids = [worker.pid for worker in cluster.workers.values()]
+
+        def lose(now: campaign.Progress) -> None:
+            if now.done == 2:
+                os.kill(pids[0], signal.SIGKILL)
+
+        there = campaign.run(
+            tmp_path / "a", patterns=250, kernels=0, scheduler=cluster.scheduler_address, watch=lose
+        )  # fmt: skip
+    here = campaign.run(tmp_path / "b", patterns=250, kernels=0, jobs=1)
     assert (there.examples, there.coverage, there.ok) == (here.examples, here.coverage, here.ok)
+    assert there.chunks == here.chunks == (10, 0, 10)
 
 
 def test_a_scheduler_that_is_not_there_is_an_input_error() -> None:
