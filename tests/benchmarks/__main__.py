@@ -58,6 +58,9 @@ def machine() -> Iterator[Row]:
              "seconds": rate.seconds, "windows": rate.result.windows, "refills": rate.result.refills,
              "times_textbook": lines / book},
         )  # fmt: skip
+        each = {part: 1e9 * seconds / rate.line_requests for part, seconds in rate.parts.items()}
+        yield Row("machine", f"CPU ns a line request, {what}", ", ".join(f"{p} {v:.0f}" for p, v in each.items()), "",
+                  None, each)  # fmt: skip
 
 
 def run() -> Iterator[Row]:

@@ -4,12 +4,13 @@ textbook machine.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ from warpsim.frontend.sass import load_program
 from warpsim.frontend.simt import Executor
 from warpsim.frontend.trace import EXIT, LOAD, STORE
 from warpsim.gpu import load_gpu, occupancy
+from warpsim.machine import crossbar, dram, l2, sm
 from warpsim.machine.build import MachineResult, simulate_launch
 from warpsim.scenario import load
 
@@ -123,6 +125,32 @@ class Rate:
     line_requests: int
     seconds: float
     result: MachineResult
+    parts: dict[str, float]  # seconds of each component and of the executor
+
+
+@contextlib.contextmanager
+def _components() -> Iterator[dict[str, float]]:
+    """CPU seconds spent in the compiled code of each component."""
+    spent: dict[str, float] = {}
+    kernels = {"SMs": (sm, "advance"), "crossbar": (crossbar, "send"), "L2": (l2, "advance"), "DRAM": (dram, "advance")}
+    before = {part: getattr(module, name) for part, (module, name) in kernels.items()}
+
+    def timed(part: str) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            begin = time.process_time()
+            result = before[part](*arguments)
+            spent[part] = spent.get(part, 0.0) + time.process_time() - begin
+            return result
+
+        return call
+
+    for part, (module, name) in kernels.items():
+        setattr(module, name, timed(part))
+    try:
+        yield spent
+    finally:
+        for part, (module, name) in kernels.items():
+            setattr(module, name, before[part])
 
 
 def machine_rate(name: str, **params: int | str) -> Rate:
@@ -134,10 +162,12 @@ def machine_rate(name: str, **params: int | str) -> Rate:
         shared = executor.program.shared + executor.launch.dynamic_shared
         fit = occupancy(executor.gpu, executor.launch.threads, executor.program.registers, shared)
         begin = time.process_time()
-        result = simulate_launch(timed, executor.gpu, ctas_per_sm=fit.ctas_per_sm, carveout_kib=fit.carveout_kib)
+        with _components() as parts:
+            result = simulate_launch(timed, executor.gpu, ctas_per_sm=fit.ctas_per_sm, carveout_kib=fit.carveout_kib)
         seconds = time.process_time() - begin - timed.seconds
         requests = int(executor.stats[:, 0].sum())
-        rates.append(Rate(requests, int(result.counters["l2_requests"]), seconds, result))
+        parts |= {"executor": timed.seconds, "SimPy, Python": seconds - sum(parts.values())}
+        rates.append(Rate(requests, int(result.counters["l2_requests"]), seconds, result, parts))
     return min(rates, key=lambda rate: rate.seconds)
 
 
