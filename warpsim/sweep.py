@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gc
 import io
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -103,6 +104,8 @@ def _named(run: Callable[[dict[str, Number]], Result], point: dict[str, Number])
     except WarpsimError as error:
         where = ", ".join(f"{name}={value}" for name, value in point.items())
         raise type(error)(f"at {where}: {error}" if where else str(error)) from None
+    finally:
+        gc.collect()  # the state of a launch lies in cycles: it would stay while the next point makes its own
 
 
 def as_table(results: Sequence[Result], points: Sequence[dict[str, Number]], columns: Sequence[str] = ()) -> Any:
