@@ -117,7 +117,10 @@ class L2:
     request_cycles: float  # L2 cycles of a request at least
     write_sector_cycles: float  # L2 cycles of a wholly written sector in each slice it goes to
     partial_write_cycles: float  # L2 cycles of a sector of which one word is written; less with more bytes
-    atomic_cycles: float  # L2 cycles of each operation of an atomic on one sector
+    atomic_request_cycles: float  # L2 cycles of an atomic operation or reduction of a warp on a line
+    atomic_word_cycles: float  # beyond that, of each of its words
+    atomic_return_cycles: float  # and of each sector, where old values go back
+    atomic_cycles: float  # of each sector at least, and of each further operation on the same word
     atomic_latency: int  # SM cycles from there until the result of an atomic leaves the slice
     latency: int  # SM cycles in the slice
     hop_latency: int  # SM cycles from one partition to the other, one way

@@ -76,7 +76,7 @@ NAMES = (
     "shared_latency l1_sets mask0 mask1 "
     "request_ticks store_ticks return_ticks request_latency response_latency merge_requests warp_start cold_start "
     "merge_ticks merge_lines partitions slices interleave_lines clump_lines sets dirty_ways kept_age near_copies "
-    "slice_sector_ticks slice_write_ticks slice_request_ticks partial_ticks atomic_ticks atomic_latency_ticks "
+    "slice_sector_ticks slice_write_ticks slice_request_ticks partial_ticks atomic_request_ticks atomic_word_ticks atomic_return_ticks atomic_ticks atomic_latency_ticks "
     "hop_ticks fetch partial_lines channels "
     "dram_sector_ticks activation_ticks write_activation_ticks row_ticks open_pieces piece_lines drain_ticks "
     "drain_interval_ticks "
@@ -223,6 +223,9 @@ class Machine:
             "slice_request_ticks": _ticks(g.l2.request_cycles * slow),
             "slice_write_ticks": _ticks(g.l2.write_sector_cycles * slow),
             "partial_ticks": _ticks(g.l2.partial_write_cycles * slow),
+            "atomic_request_ticks": _ticks(g.l2.atomic_request_cycles * slow),
+            "atomic_word_ticks": _ticks(g.l2.atomic_word_cycles * slow),
+            "atomic_return_ticks": _ticks(g.l2.atomic_return_cycles * slow),
             "atomic_ticks": _ticks(g.l2.atomic_cycles * slow), "atomic_latency_ticks": _ticks(g.l2.atomic_latency),
             "hop_ticks": _ticks(g.l2.hop_latency), "fetch": g.l2.fetch_bytes // g.l1.sector_bytes,
             "partial_lines": g.l2.partial_lines, "channels": g.dram.channels,

@@ -295,7 +295,10 @@ def serve(p, total, msg, i, stage, messages, entries, marks, sets, slices, queue
     elif at_home:
         # Its turns at L1TEX come as one message; those after the first touch some of its sectors only.
         asked = sectors_of(mask)
-        ticks = max(p.slice_request_ticks, (asked + (msg.operations - 1) * (asked + 1) // 2) * p.atomic_ticks)
+        ticks = max(asked * p.atomic_ticks, p.atomic_request_ticks + (asked * msg.cover >> 2) * p.atomic_word_ticks)
+        ticks += (msg.operations - 1) * (asked + 1) // 2 * p.atomic_ticks
+        if kind == ATOMIC:
+            ticks += asked * p.atomic_return_ticks
     else:
         ticks = p.slice_request_ticks
     through = max(msg.time, here.free) + ticks

@@ -475,7 +475,7 @@ def advance(m, end):
                             if kind == LOAD:
                                 s.load_wavefronts += tag
                             cover = 32
-                            if is_store and kind != REDUCTION:
+                            if is_store or kind == ATOMIC:
                                 sectors = (header >> 40) & 255
                                 cover = min(32, (op.width * ((header >> 32) & 63) + sectors - 1) // max(sectors, 1))
                             for k in range(count):
@@ -604,6 +604,7 @@ def advance(m, end):
                                     s.read_sectors += n
                                     if kind == ATOMIC:
                                         msg.kind = ATOMIC_MESSAGE
+                                        msg.cover = cover
                                         msg.operations = ((word >> 8) & 31) + 1
                                         port += max(0, n * p.store_ticks - p.request_ticks)
                                     else:
