@@ -120,11 +120,11 @@ def test_rings_of_any_length_give_the_same_result(seed: int, ctas: int, warps: i
 
 
 @settings(max_examples=8, deadline=None)
-@given(seed=st.integers(0, 10**6), window=st.sampled_from([7, 40, 147]))
-def test_the_window_hardly_matters(seed: int, window: int) -> None:
+@given(seed=st.integers(0, 10**6), window=st.sampled_from([7, 40, 146]))
+def test_the_window_does_not_matter(seed: int, window: int) -> None:
+    """Nor which reads merge: that is decided when they come to L2, in the order of time."""
     merging = load_gpu("h200")
     alone = dataclasses.replace(merging, crossbar=dataclasses.replace(merging.crossbar, merge_requests=1))
-    for gpu, tolerance in ((alone, 0.005), (merging, 0.02)):  # which reads merge may hang on it
+    for gpu in (alone, merging):
         first = simulate_launch(kernel(seed, 12, 4)[0], gpu, ctas_per_sm=2)
-        other = simulate_launch(kernel(seed, 12, 4)[0], gpu, ctas_per_sm=2, window=window)
-        assert other.machine_cycles == pytest.approx(first.machine_cycles, rel=tolerance, abs=8)
+        assert same(first, simulate_launch(kernel(seed, 12, 4)[0], gpu, ctas_per_sm=2, window=window))

@@ -93,11 +93,11 @@ SMs = namedtuple(
     "recent waiters free_waiters blocks block_head block_tail block_mask words word_head word_mask done "
     "block_first block_count retirements statistics log",
 )
-Crossbar = namedtuple("Crossbar", "parameters totals sms messages outs stores counts buckets deals leaders follows")
+Crossbar = namedtuple("Crossbar", "parameters totals sms messages outs stores counts buckets deals")
 Slices = namedtuple(
     "Slices",
     "parameters totals sms messages responses follows counts buckets entries marks sets slices queue "
-    "commands channels statistics stack channel_deals",
+    "commands channels statistics stack channel_deals leaders",
 )
 Channels = namedtuple(
     "Channels",
@@ -327,14 +327,14 @@ class Machine:
             Crossbar(
                 parameters=table, totals=totals, sms=state, messages=messages, outs=outs, stores=stores, counts=counts,
                 buckets=buckets, deals=crossbar.deal_table(int(p["slices"]), crossbar.SLICE_ROUNDS),
-                leaders=np.full(int(p["gpcs"]) * crossbar.LEADERS, -1, np.int32), follows=follows,
             ),
             Slices(
                 parameters=table, totals=totals, sms=state, messages=messages, responses=responses, follows=follows,
                 counts=counts,
                 buckets=buckets, commands=commands,
                 channels=channels, statistics=statistics, stack=np.zeros(sms * pool + 1, np.int32),
-                channel_deals=channel_deals, **self._l2,
+                channel_deals=channel_deals,
+                leaders=np.full(int(p["gpcs"]) * crossbar.LEADERS, -1, np.int32), **self._l2,
             ),
             Channels(
                 parameters=table, totals=totals, messages=messages, counts=counts, buckets=buckets, commands=commands,

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from warpsim.machine.host import borrowed, compiled, high_product, inlined, prefetch
-from warpsim.machine.records import ATOMIC, HOME, NEAR, READ, RESPOND, RESPONSE_BITS, TICK_BITS, WRITE, sectors_of
+from warpsim.machine.records import ATOMIC, HOME, NEAR, READ, RESPONSE_BITS, TICK_BITS, WRITE, sectors_of
 
 CALENDAR = 2048  # cycles ahead for which events have a bucket of their own
 BUCKET = 256  # events of a cycle; more go to the next
@@ -98,8 +98,6 @@ def send(m, now, end):
     sms, messages, deals = borrowed(m.sms), borrowed(m.messages), borrowed(m.deals)
     counts, buckets = borrowed(m.counts), borrowed(m.buckets)
     outs, stores = borrowed(m.outs), borrowed(m.stores)
-    leaders, follows = borrowed(m.leaders), borrowed(m.follows)
-    total = m.totals[0]
     ring = outs.shape[0] // sms.shape[0]
     half = p.slices // p.partitions
     size, clump = deals.shape[0] // DEALS, p.interleave_lines
@@ -134,29 +132,6 @@ def send(m, now, end):
                 store += 1
             else:
                 load += 1
-            if msg.kind == READ:
-                spot = gpc * LEADERS + ((msg.line ^ (msg.line >> 11)) & (LEADERS - 1))
-                j = np.int64(leaders[spot])
-                if j >= 0:
-                    first = messages[j]
-                    if (
-                        0 < first.operations < p.merge_requests
-                        and first.line == msg.line
-                        and first.kind == READ
-                        and msg.mask & ~first.mask == 0
-                    ):
-                        follows[i] = follows[j]
-                        follows[j] = i
-                        first.operations += 1
-                        msg.operations = 0
-                        msg.time += p.request_latency
-                        if msg.time < first.time and first.stage <= HOME and first.near < 0 and first.fetch == 0:
-                            first.time = msg.time  # the two of this window came in the order of their SMs
-                        total.merged_requests += 1
-                        total.merged_sectors += sectors_of(np.int64(msg.mask))
-                        continue
-                leaders[spot] = i
-                msg.operations = 1
             home = np.int64(place(msg.line, deals, size, by_size, clump, by_clump))
             msg.home_slice = home
             msg.near_slice = side * half + rest(home, half, by_half)
@@ -171,11 +146,33 @@ def send(m, now, end):
 
 
 @inlined
-def respond(p, sms, messages, responses, follows, counts, buckets, i, time, now):
-    """Hand the response of a message, and of those that merged with it, over through the return ports of their SMs.
+def merge(p, total, messages, leaders, follows, msg, i):
+    """Let a read that comes to L2 follow one of its line and GPC that is not answered yet, or be followed itself."""
+    gpc = msg.sm * p.gpcs // p.sms
+    spot = gpc * LEADERS + ((msg.line ^ (msg.line >> 11)) & (LEADERS - 1))
+    j = np.int64(leaders[spot])
+    if j >= 0:
+        first = messages[j]
+        if (
+            0 < first.operations < p.merge_requests
+            and first.line == msg.line
+            and first.kind == READ
+            and msg.mask & ~first.mask == 0
+        ):
+            follows[i] = follows[j]
+            follows[j] = i
+            first.operations += 1
+            total.merged_requests += 1
+            total.merged_sectors += sectors_of(np.int64(msg.mask))
+            return True
+    leaders[spot] = i
+    msg.operations = 1
+    return False
 
-    One that asks later than that is answered when it does.
-    """
+
+@inlined
+def respond(p, sms, messages, responses, follows, i, time):
+    """Hand the response of a message, and of those that merged with it, over through the return ports of their SMs."""
     ring = responses.shape[0] // sms.shape[0]
     shared = np.int64(1)
     if messages[i].kind == READ:
@@ -183,20 +180,16 @@ def respond(p, sms, messages, responses, follows, counts, buckets, i, time, now)
         messages[i].operations = 0
     while True:
         msg = messages[i]
-        if msg.time > time:
-            msg.stage = RESPOND
-            schedule(counts, buckets, i, msg.time, now)
-        else:
-            s = sms[msg.sm]
-            start = max(time, s.return_free)
-            finish = start
-            if msg.kind == READ or msg.kind == ATOMIC:
-                finish += sectors_of(msg.mask) * p.return_ticks
-            s.return_busy += finish - start
-            s.return_free = finish
-            due = (finish + p.response_latency + 63) >> TICK_BITS
-            responses[msg.sm * ring + (s.response_tail & (ring - 1))] = due << RESPONSE_BITS | i
-            s.response_tail += 1
+        s = sms[msg.sm]
+        start = max(time, s.return_free)
+        finish = start
+        if msg.kind == READ or msg.kind == ATOMIC:
+            finish += sectors_of(msg.mask) * p.return_ticks
+        s.return_busy += finish - start
+        s.return_free = finish
+        due = (finish + p.response_latency + 63) >> TICK_BITS
+        responses[msg.sm * ring + (s.response_tail & (ring - 1))] = due << RESPONSE_BITS | i
+        s.response_tail += 1
         shared -= 1
         if shared <= 0:
             break

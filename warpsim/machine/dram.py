@@ -88,6 +88,11 @@ def advance(m, begin, end):
         data = n * p.dram_sector_ticks
         piece = quotient(c.line, p.piece_lines, by_piece)
         t = c.time
+        # The share of the data rate in use is a moving mean, as a part of 2**30, brought up to each command.
+        passed = min(max(t - total.dram_moved, 0), MEMORY << TICK_BITS)
+        total.dram_load += (data << 30) // (p.channels * MEMORY << TICK_BITS)
+        total.dram_load -= total.dram_load * passed // (MEMORY << TICK_BITS)
+        total.dram_moved = max(total.dram_moved, t)
         # Write-backs and fills come one line at a time, by age: each opens its row.
         closed = c.kind != READ_LINE or not opened(
             open_piece, channel * p.open_pieces + rest(piece, p.open_pieces, by_open), piece
@@ -111,7 +116,7 @@ def advance(m, begin, end):
         if c.kind == READ_LINE:
             msg = messages[c.message]
             late = tail[(mix(c.line >> 3) >> 16) & 1023]
-            late += (late * p.tail_growth >> 10) * (total.dram_load >> 10) >> 10
+            late += (late * p.tail_growth >> 10) * (min(total.dram_load, 1 << 30) >> 20) >> 10
             if msg.near_slice != msg.home_slice:
                 late += p.far_ticks
             msg.time = ch.free + p.dram_latency_ticks + late
@@ -128,10 +133,6 @@ def advance(m, begin, end):
                 commands[kept] = commands[k]
                 kept += 1
     total.commands = kept
-    moved = total.dram_read + total.dram_written
-    share = ((moved - total.dram_moved) * p.dram_sector_ticks << 20) // (p.channels * length << TICK_BITS)
-    total.dram_load += (min(share, 1 << 20) - total.dram_load) * min(length, MEMORY) // MEMORY
-    total.dram_moved = moved
     # A channel without reads drains on its own.
     for number in range(p.channels):
         ch = channels[number]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpsim.machine.crossbar import BUCKET, CALENDAR, DEALS, inverse_of, place, respond, schedule
+from warpsim.machine.crossbar import BUCKET, CALENDAR, DEALS, inverse_of, merge, place, respond, schedule
 from warpsim.machine.host import borrowed, compiled, eldest, inlined, lowest, matches, ones, prefetch
 from warpsim.machine.records import ATOMIC, FILL, HOME, READ, RESPOND, TICK, TICK_BITS, WRITE, sectors_of
 
@@ -194,7 +194,7 @@ def go_on(p, sms, messages, responses, follows, counts, buckets, i, step, time, 
             messages[i].stage = RESPOND
             step = LATER
     if step == ANSWERED:
-        respond(p, sms, messages, responses, follows, counts, buckets, i, time, now)
+        respond(p, sms, messages, responses, follows, i, time)
     elif step == LATER:
         messages[i].time = time
         schedule(counts, buckets, i, time, now)
@@ -429,6 +429,7 @@ def advance(m, begin, end):
     entries, marks = borrowed(m.entries), borrowed(m.marks)
     sets, slices, queue, stack = borrowed(m.sets), borrowed(m.slices), borrowed(m.queue), borrowed(m.stack)
     commands, channels, statistics = borrowed(m.commands), borrowed(m.channels), borrowed(m.statistics)
+    leaders = borrowed(m.leaders)
     deals = borrowed(m.channel_deals)
     sets_per_slice = p.sets
     by_deals, by_clump = inverse_of(deals.shape[0] // DEALS), inverse_of(p.clump_lines)
@@ -497,6 +498,8 @@ def advance(m, begin, end):
             elif stage == RESPOND:
                 step, at = ANSWERED, t
             else:
+                if msg.kind == READ and msg.operations == 0 and merge(p, total, messages, leaders, follows, msg, i):
+                    continue
                 step, at = serve(
                     p, total, msg, i, stage, messages, entries, marks, sets, slices, queue, commands, channels,
                     statistics, deals, sets_per_slice, by_deals, by_clump,

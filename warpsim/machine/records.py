@@ -256,8 +256,8 @@ TOTALS = np.dtype(
         ("l2_misses", np.int64),
         ("dram_read", np.int64),
         ("dram_written", np.int64),
-        ("dram_moved", np.int64),  # sectors read and written up to the last window
-        ("dram_load", np.int64),  # of 2^20: share of the data rate in use, a moving mean
+        ("dram_moved", np.int64),  # ticks: when DRAM last took a command
+        ("dram_load", np.int64),  # of 2^30: share of the data rate in use, a moving mean
         ("activations", np.int64),
         ("fills", np.int64),
         ("busy", np.int64),  # lines and stores outstanding
