@@ -71,17 +71,15 @@ MERGES = 2048  # merge records of an SM
 _STUDENT = 2.4  # over 1 - 1/n: 95 % quantile of Student's t for n batches, 3.2 for 4, 2.7 for 8
 
 NAMES = (
-    "sms gpcs rows warps copies ctas_per_sm schedulers branch_latency barrier_latency line_limit "
-    "store_limit queue hit_latency return_latency store_wavefronts miss_wavefronts fill_wavefronts "
-    "shared_latency l1_sets mask0 mask1 "
-    "request_ticks store_ticks return_ticks request_latency response_latency merge_requests warp_start cold_start "
-    "merge_ticks merge_lines partitions slices interleave_lines clump_lines sets dirty_ways kept_age near_copies "
-    "slice_sector_ticks slice_write_ticks slice_request_ticks partial_ticks atomic_request_ticks atomic_word_ticks atomic_return_ticks atomic_ticks atomic_latency_ticks "
-    "hop_ticks fetch partial_lines channels "
-    "dram_sector_ticks activation_ticks write_activation_ticks row_ticks open_pieces piece_lines drain_ticks "
-    "drain_interval_ticks "
-    "turnaround_ticks "
-    "write_queue_ticks dram_latency_ticks tail_growth far_ticks log_begin log_end log_requests"
+    "sms gpcs rows warps copies ctas_per_sm schedulers branch_latency barrier_latency line_limit store_limit "
+    "queue hit_latency return_latency store_wavefronts miss_wavefronts fill_wavefronts shared_latency l1_sets "
+    "mask0 mask1 request_ticks store_ticks return_ticks request_latency response_latency merge_requests "
+    "warp_start cold_start merge_ticks merge_lines partitions slices interleave_lines clump_lines sets "
+    "dirty_ways kept_age near_copies slice_sector_ticks slice_write_ticks slice_request_ticks partial_ticks "
+    "atomic_request_ticks atomic_word_ticks atomic_return_ticks atomic_ticks atomic_latency_ticks hop_ticks "
+    "fetch partial_lines channels dram_sector_ticks activation_ticks write_activation_ticks row_ticks "
+    "open_pieces piece_lines drain_ticks drain_interval_ticks turnaround_ticks write_queue_ticks "
+    "dram_latency_ticks tail_growth far_ticks log_begin log_end log_requests"
 )
 PARAMETERS = np.dtype([(name, np.int64) for name in NAMES.split()])
 
