@@ -51,7 +51,7 @@ _FP = {
     "FADD": "fadd", "FMUL": "fmul", "FFMA": "ffma", "DADD": "dadd", "DMUL": "dmul", "DFMA": "dfma", "HADD2": "hadd",
     "HMUL2": "hmul", "HFMA2": "hfma",
 }  # fmt: skip
-# Pipes, each found on an H200 by loops of one instruction and of pairs (docs/calibration.md): two instructions that
+# Pipes, each found on an H200 by loops of one instruction and of pairs (docs/access-rules.md): two instructions that
 # share a pipe take their times one after the other, others overlap.
 _FMA_PIPE = {"FADD", "FMUL", "FFMA", "FSWZADD"}
 _IMAD_PIPE = {"IMAD", "IDP", "VIADD", "HFMA2", "HADD2", "HMUL2"}
