@@ -58,7 +58,7 @@ _IMAD_PIPE = {"IMAD", "IDP", "VIADD", "HFMA2", "HADD2", "HMUL2"}
 _FP64_PIPE = {"DADD", "DMUL", "DFMA", "DSETP", "DMNMX"}
 _XU_PIPE = {"MUFU", "I2F", "F2I", "F2F", "FRND", "POPC", "FLO", "BREV", "FCHK"}
 _NO_PIPE = {"NOP", "BRA", "EXIT", "BSSY", "BSYNC", "BAR", "S2R", "LDC", "SHFL", "REDUX", "MATCH"}
-# Memory instructions and others that read their registers on another path.
+# Instructions other than memory's that read their registers on another path.
 _NO_READS = {"S2R", "LDC", "SHFL", "REDUX", "MATCH", "BRA", "BRX", "JMX", "CALL", "RET", "R2UR", "WARPSYNC", "BAR"}
 _NO_REGISTER_WRITTEN = {"ISETP", "FSETP", "DSETP", "HSETP2", "FCHK", "PLOP3", "R2P"}
 
@@ -203,15 +203,17 @@ def kind_of(i: Instruction) -> int | None:
 
 
 def _pipe(i: Instruction) -> str | None:
+    if "MMA" in i.modifiers:
+        return None
     if i.opcode in _FP64_PIPE:
         return "fp64"
     if i.opcode in _FMA_PIPE:
         return "fma"
-    if i.opcode in _IMAD_PIPE and "MMA" not in i.modifiers:
+    if i.opcode in _IMAD_PIPE:
         return "imad"
     if i.opcode in _XU_PIPE:
         return "xu"
-    if i.opcode in _NO_PIPE or "MMA" in i.modifiers or i.opcode.startswith(("U", "LD", "ST", "R2", "S2")):
+    if i.opcode in _NO_PIPE or i.opcode.startswith(("U", "LD", "ST", "R2", "S2")):
         return None
     return "int"
 
@@ -257,8 +259,8 @@ class _Gap:
 
 
 def _sources(i: Instruction) -> list[tuple[int | None, bool]]:
-    """Register (None: none) and reuse flag of each source operand that the register banks deliver."""
-    if kind_of(i) in MEMORY_KINDS or i.opcode in _NO_READS or i.opcode.startswith("U"):
+    """Register (None: none) and reuse flag of each source operand that the register banks deliver; no memory access."""
+    if i.opcode in _NO_READS or i.opcode.startswith("U"):
         return []
     rest = list(i.operands)
     while rest and rest[0].kind in ("pred", "upred"):

@@ -251,8 +251,8 @@ class Machine:
         for name in ("kind", "stall", "write_barrier", "read_barrier", "flags", "count", "width", "latency", "index"):
             ops[name] = given[name]
         ops["wait"] = given["wait_mask"]
-        ops["gap"] = given["gap_instructions"]
-        ops["gap_stall"] = np.maximum(given["gap_stall"], given["gap_instructions"])
+        gap = given["gap_instructions"]
+        ops["gap_stall"] = np.maximum(given["gap_stall"], gap)
         for name, cycles in (
             ("int", spec.int_cycles), ("fma", spec.fma_cycles), ("fp64", spec.fp64_cycles), ("xu", spec.xu_cycles),
             ("imad", spec.imad_cycles),
@@ -264,12 +264,12 @@ class Machine:
         ops["pipes"] = np.bitwise_or.reduce(pipes) > 0
         # Issue slots: a register bank gives one operand a cycle. Blocks that ask for slots and pipes alike get in each
         # other's way: all take longer by the p-norm of the three over the largest.
-        slots = np.maximum(ops["gap"] + 1.0, given["gap_reads"] / spec.register_ports)
+        slots = np.maximum(gap + 1.0, given["gap_reads"] / spec.register_ports)
         asked = [slots, ops["int_cycles"].astype(float), ops["imad_cycles"].astype(float)]
         for first, count in zip(source.block_first, source.block_count, strict=True):
             block = slice(first, first + count)
             sums = np.array([a[block].sum() for a in asked])
-            if (ops["gap"][block] + 1).sum() >= LONG_RUN:
+            if gap[block].sum() + count >= LONG_RUN:
                 crowding = ((sums / sums.max()) ** spec.packing_power).sum() ** (1 / spec.packing_power)
                 for a in asked:
                     a[block] = np.diff(np.round(np.cumsum(a[block]) * crowding), prepend=0)

@@ -158,7 +158,6 @@ OPS = np.dtype(
         ("count", np.int32),
         ("width", np.int32),
         ("latency", np.int32),
-        ("gap", np.int32),
         ("gap_stall", np.int32),
         ("int_cycles", np.int32),
         ("fma_cycles", np.int32),

@@ -542,7 +542,7 @@ def advance(m, end):
                                     if kind in (LOAD, ASYNC_COPY):
                                         s.load_misses += n_all
                                 n = sectors_of(send)
-                                if is_store and kind != REDUCTION and p.merge_lines > 0 and count < p.merge_lines:
+                                if is_store and kind != REDUCTION and count < p.merge_lines:
                                     # A store that waits to leave takes in a later one to its line.
                                     other = s.store_tail - 1
                                     oldest = max(s.store_head, s.store_tail - p.merge_lines)
@@ -629,7 +629,6 @@ def advance(m, end):
                             s.port_free = port
                             if is_store:
                                 s.stored = port >> TICK_BITS
-                            if is_store:
                                 data += p.store_wavefronts
                             elif misses > 0:
                                 data = max(data, misses) + p.miss_wavefronts
