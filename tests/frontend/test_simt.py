@@ -733,6 +733,28 @@ def test_traces_do_not_depend_on_the_rings_size() -> None:
     assert streams[0][-1] == executor.code.end_block
 
 
+def test_only_ctas_that_wait_for_room_in_their_rings_keep_a_seat() -> None:
+    """CTAs that end at once run in the memory of one; those that wait keep what they have, whoever runs between."""
+    source = kernel(
+        "__shared__ int t[32]; t[threadIdx.x] = i; __syncthreads();"
+        "int s = t[31 - threadIdx.x]; if (blockIdx.x & 1) for (int j = 0; j < n; j++) s += in[(i + 32 * j) & 1023];"
+        "out[i] = s;"
+    )
+    launch = Kernel(source, "k").launch(8, 32, [np.zeros(256, np.int32), np.ones(1024, np.int32), 700])
+    executor = Executor(launch, load_program(source, "k", 90), load_gpu("h200"))
+    executor.open(8)
+    executor.start(np.arange(8), np.arange(8)[::-1].copy())
+    rings = executor.rings
+    assert rings.done.tolist() == [0, 1] * 4
+    assert executor.seats == 4  # as many as wait
+    while not rings.done.all():
+        rings.block_head[:], rings.word_head[:] = rings.block_tail, rings.word_tail
+        executor.refill(np.arange(8))
+    thread = np.arange(256)
+    expected = thread // 32 * 32 + 31 - thread % 32 + 700 * (thread // 32 % 2)
+    assert executor.arrays["out"].tolist() == expected.tolist()
+
+
 @ARCHS
 def test_divisions_and_roots_of_unknown_values_take_the_ordinary_path(gpu: str) -> None:
     source = kernel(

@@ -4,9 +4,12 @@
     executor.run()                        # count: execute all CTAs, no traces
     executor.open(slots); executor.start(ctas, slots); executor.refill(slots)     # `trace.WarpSource`, for the machine
 
-A CTA runs warp by warp between barriers. Registers, shared memory and rings of a CTA belong to its *slot*, so it
-can stop when its rings are full and go on later. After the run `stats`, `executed` and `lanes` hold the counters,
-`arrays` the buffers. Raises KernelError for what the kernel does wrong, naming source line, thread and address.
+A CTA runs warp by warp between barriers. Its rings belong to its *slot*. Its registers, shared memory and the like lie
+in a *seat*, which it keeps while it waits for room in its rings and leaves when it is done: the next CTA takes the
+seat that was left last, whose memory is in the host's cache.
+
+After the run `stats`, `executed` and `lanes` hold the counters, `arrays` the buffers. Raises KernelError for what the
+kernel does wrong, naming source line, thread and address.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from warpsim.frontend import divergence as dv
 from warpsim.frontend.atomics import atomic, atomic_rule
 from warpsim.frontend.code import build, native
 from warpsim.frontend.faults import explain
-from warpsim.frontend.lanes import SPECIAL
+from warpsim.frontend.lanes import SPECIAL, SPECIAL_WORDS
 from warpsim.frontend.memory import ACCESSES
 from warpsim.frontend.program import Program
 from warpsim.frontend.trace import Rings
@@ -47,9 +50,10 @@ _RUN = 5  # status of a warp that can run, beside those of `blocks`
 # Context words of the slots' own, after those of `memory`.
 (
     _SLOT_CTA, _STATUS, _DONE, _ARRIVALS, _ENTRY, _END_BLOCK, _GRID, _BLOCK_THREADS, _CTAID, _UNKNOWN_FROM,
-    _UNKNOWN_WORDS, _BUDGET, _SPIN, _FIRSTS,
-) = range(ctx.C_SIZE, ctx.C_SIZE + 14)  # fmt: skip
-_SIZE = ctx.C_SIZE + 14
+    _UNKNOWN_WORDS, _BUDGET, _SPIN, _FIRSTS, _PARTS, _PART_COUNT, _SEAT, _FREE, _FREE_COUNT, _SEATED, _SPECIAL,
+    _SPECIAL_AT, _SPECIAL_WORDS,
+) = range(ctx.C_SIZE, ctx.C_SIZE + 23)  # fmt: skip
+_SIZE = ctx.C_SIZE + 23
 
 
 @intrinsic
@@ -67,9 +71,28 @@ def _call(typingctx, function, context, row):  # type: ignore[no-untyped-def]
 
 
 @njit
+def _sit(c, slot):  # type: ignore[no-untyped-def]
+    """Let the slot's number and rows lead to the memory of its seat."""
+    parts = ctx.i64(c[_PARTS])
+    for k in range(c[_PART_COUNT]):  # context word, address, bytes a seat
+        c[parts[3 * k]] = parts[3 * k + 1] + (ctx.i64(c[_SEAT])[slot] - slot) * parts[3 * k + 2]
+
+
+@njit
 def _begin(c, cta, slot):  # type: ignore[no-untyped-def]
     """Put a CTA into a slot: registers known, rings empty, shared memory unwritten, the warps at instruction 0."""
     warps = c[ctx.C_WARPS]
+    c[_FREE_COUNT] -= 1
+    seat = ctx.i64(c[_FREE])[c[_FREE_COUNT]]
+    ctx.i64(c[_SEAT])[slot] = seat
+    _sit(c, slot)
+    if seat == c[_SEATED]:  # for the first time
+        c[_SEATED] += 1
+        special = ctx.i32(c[_SPECIAL])
+        for w in range(warps):
+            s = ctx.i32(c[ctx.C_STATE] + (slot * warps + w) * c[ctx.C_STATE_STRIDE])
+            for k in range(c[_SPECIAL_WORDS]):
+                s[c[_SPECIAL_AT] + k] = special[w * c[_SPECIAL_WORDS] + k]
     grid_x, grid_y = ctx.i64(c[_GRID])[0], ctx.i64(c[_GRID])[1]
     x, y, z = cta % grid_x, cta // grid_x % grid_y, cta // (grid_x * grid_y)
     ctx.i64(c[_SLOT_CTA])[slot] = cta
@@ -192,6 +215,9 @@ def _advance(context, slot):  # type: ignore[no-untyped-def]
     """Run the CTA in a slot until it is done or its rings are full; 0, or 1 for an error."""
     c = carray(context, _SIZE, np.int64)
     warps = c[ctx.C_WARPS]
+    if ctx.i64(c[_SEAT])[slot] < 0:
+        return 0
+    _sit(c, slot)
     status = ctx.i64(c[_STATUS])
     for w in range(warps):
         if status[slot * warps + w] == blocks.FULL:
@@ -228,6 +254,9 @@ def _advance(context, slot):  # type: ignore[no-untyped-def]
             stuck = slot * warps + w
     if stuck >= 0:
         return ctx.fail(context, ctx.DEADLOCK, 0, 0, 0, stuck, 1)
+    ctx.i64(c[_FREE])[c[_FREE_COUNT]] = ctx.i64(c[_SEAT])[slot]
+    c[_FREE_COUNT] += 1
+    ctx.i64(c[_SEAT])[slot] = -1
     return 0
 
 
@@ -333,7 +362,6 @@ class Executor:
         self._place_buffers()
         self._place_constants()
         self.rings: Rings
-        self._slots = 0
 
     # Memory that the native code sees
 
@@ -483,7 +511,6 @@ class Executor:
         c = self.context
         warps = self.warps_per_cta
         rows = slots * warps
-        self._slots = slots
         word_room = max(256, 1 << (2 * self.code.words - 1).bit_length()) if trace else 256
         block_room = 256
         self.rings = Rings(
@@ -502,39 +529,46 @@ class Executor:
         ):  # fmt: skip
             self._point(index, array)
         c[ctx.C_BLOCKS_MASK], c[ctx.C_WORDS_MASK], c[ctx.C_TRACE] = block_room - 1, word_room - 1, int(trace)
-        layout = self.code.layout
-        self._state = _aligned(rows * layout.size)
-        self._point(ctx.C_STATE, self._state)
+        self.slot_cta = self._array(slots, _SLOT_CTA)
         size = int(c[ctx.C_SHARED_SIZE])
         stride = (size + 127) // 128 * 128
         words = stride // 4
         c[ctx.C_SHARED_STRIDE], c[ctx.C_WORD_STRIDE] = stride, words
-        self._point(ctx.C_SHARED_DATA, _aligned(slots * stride))
-        self._point(ctx.C_WRITTEN, np.zeros(slots * words, np.uint32))
-        self._point(ctx.C_READ, np.zeros(slots * words, np.uint32))
-        self._point(ctx.C_SHARED_UNKNOWN, np.zeros(slots * words, np.uint8))
-        self._point(ctx.C_LOCAL_DATA, _aligned(rows * self._local * 32))
-        self._point(ctx.C_LOCAL_UNKNOWN, np.zeros(rows * self._local * 8, np.uint8))
-        self._array(slots, ctx.C_EPOCH)
-        self._array(slots * 4, ctx.C_VOTES)
-        self.slot_cta = self._array(slots, _SLOT_CTA)
-        self._array(rows, _STATUS)
-        self._array(slots * 16, _ARRIVALS)
-        self._array(rows * 5, _SPIN)
-        self._special(rows)
+        parts = {
+            ctx.C_STATE: warps * self.code.layout.size, ctx.C_SHARED_DATA: stride, ctx.C_WRITTEN: 4 * words,
+            ctx.C_READ: 4 * words, ctx.C_SHARED_UNKNOWN: words, ctx.C_LOCAL_DATA: warps * self._local * 32,
+            ctx.C_LOCAL_UNKNOWN: warps * self._local * 8, ctx.C_EPOCH: 8, ctx.C_VOTES: 32, _STATUS: 8 * warps,
+            _ARRIVALS: 8 * 16, _SPIN: 40 * warps,
+        }  # fmt: skip
+        table = np.zeros((len(parts), 3), np.int64)
+        for row, (index, bytes_) in zip(table, parts.items(), strict=True):
+            self._point(index, _aligned(slots * bytes_))
+            row[:] = index, c[index], bytes_
+        self._point(_PARTS, table)
+        c[_PART_COUNT] = len(parts)
+        self._array(slots, _SEAT)[:] = -1
+        self._point(_FREE, np.arange(slots - 1, -1, -1))
+        c[_FREE_COUNT], c[_SEATED] = slots, 0
+        self._point(_SPECIAL, self._special())
 
-    def _special(self, rows: int) -> None:
-        """Fill the special registers that do not change from CTA to CTA."""
-        layout, launch = self.code.layout, self.launch
-        state = self._state.view(np.int32).reshape(rows, layout.size // 4)
-        special = state[:, layout.special // 4 :]
+    @property
+    def seats(self) -> int:
+        """How many seats have been taken since `open`."""
+        return int(self.context[_SEATED])
+
+    def _special(self) -> NDArray[np.int32]:
+        """The special registers of a CTA's warps that do not change from CTA to CTA."""
+        launch = self.launch
         warps = self.warps_per_cta
+        special = np.zeros((warps, SPECIAL_WORDS), np.int32)
+        self.context[_SPECIAL_AT] = self.code.layout.special // 4
+        self.context[_SPECIAL_WORDS] = SPECIAL_WORDS
         thread = np.arange(warps * 32)
         x, y, _ = launch.block
         tids = {"X": thread % x, "Y": thread // x % y, "Z": thread // (x * y)}
         for axis, tid in tids.items():
             at = SPECIAL[f"SR_TID.{axis}"][1]
-            special[:, at : at + 32] = np.tile(tid.reshape(warps, 32), (rows // warps, 1))
+            special[:, at : at + 32] = tid.reshape(warps, 32)
         fixed = {
             "SR_NWARPID": warps, "SR_SMEMSZ": int(self.context[ctx.C_SHARED_SIZE]), "SR_SWINHI": SHARED_WINDOW,
             "SR_LWINHI": LOCAL_WINDOW, "SR_CgaSize": 1, "SR_NSMID": self.gpu.sm.count,
@@ -545,8 +579,9 @@ class Executor:
             fixed[f"SR_NCTAID.{axis}"] = launch.grid[k]
         for name, value in fixed.items():
             special[:, SPECIAL[name][1]] = value
-        special[:, SPECIAL["SR_VIRTID"][1]] = np.tile(np.arange(warps), rows // warps)
-        special[:, SPECIAL["SR_WARPID"][1]] = np.tile(np.arange(warps), rows // warps)
+        special[:, SPECIAL["SR_VIRTID"][1]] = np.arange(warps)
+        special[:, SPECIAL["SR_WARPID"][1]] = np.arange(warps)
+        return special
 
     def _settle(self, failed: int) -> None:
         if failed:
