@@ -48,7 +48,6 @@ from warpsim.machine.records import (
     LANE,
     LINE,
     MESSAGE,
-    NEVER,
     OPS,
     REQUEST,
     RETIREMENT,
@@ -86,7 +85,7 @@ PARAMETERS = np.dtype([(name, np.int64) for name in NAMES.split()])
 # What each component's kernel works on.
 SMs = namedtuple(
     "SMs",
-    "parameters totals sms warps ctas heap fifo ops lanes boards board_pending groups messages free outs "
+    "parameters totals sms warps ctas due wheel cycles fifo ops lanes boards board_pending groups messages free outs "
     "stores responses lines turns "
     "recent waiters free_waiters blocks block_head block_tail block_mask words word_head word_mask done "
     "block_first block_count retirements statistics log",
@@ -297,6 +296,11 @@ class Machine:
         totals, statistics = np.zeros(1, TOTALS), np.zeros(source.instructions, STATISTICS)
         commands, channels = np.zeros(1 << 18, COMMAND), np.zeros(int(p["channels"]), CHANNEL)
 
+        words = -(-self.window // 64)
+        due = _aligned(sms * 64, np.dtype(np.int64))
+        due[:] = FOREVER
+        ways = _aligned(lines, LINE)
+        ways[:] = np.array((-1, -1, 0, 0), LINE)
         warps, operations = _aligned(rows, WARP), self._operations(source)
         table["copies"] = np.isin(operations["kind"], (ASYNC_COPY, LDGDEPBAR)).any()
         channel_deals = crossbar.deal_table(int(p["channels"]), crossbar.CHANNEL_ROUNDS)
@@ -307,11 +311,12 @@ class Machine:
         return (
             SMs(
                 parameters=table, totals=totals, sms=state, warps=warps, ctas=np.zeros(slots, CTA),
-                heap=np.full(sms * 64, NEVER, np.int64), fifo=np.zeros(sms * sm.FIFO, np.int32),
+                due=due, wheel=np.zeros(64 * words, np.int64), cycles=np.zeros(words, np.int64),
+                fifo=np.zeros(sms * sm.FIFO, np.int32),
                 ops=operations, lanes=np.zeros(sms * 4, LANE), boards=warps.view(np.int64),
                 board_pending=warps.view(np.int32), groups=np.zeros(rows * sm.GROUPS, GROUP), messages=messages,
                 free=stacks(pool), outs=outs, stores=stores, responses=responses,
-                lines=np.full(lines, np.array((-1, -1, 0, 0), LINE)), turns=np.zeros(lines // l1.WAYS, np.uint8),
+                lines=ways, turns=np.zeros(lines // l1.WAYS, np.uint8),
                 recent=np.full(sms * sm.RECENT, -1, np.int64),
                 waiters=np.zeros(sms * MERGES, WAITER), free_waiters=np.tile(np.arange(MERGES, dtype=np.int16)[::-1],
                 sms), blocks=rings.blocks.reshape(-1),

@@ -9,6 +9,7 @@ from llvmlite import ir
 from warpsim.compilation import cgutils, intrinsic, njit, types
 
 __all__ = [
+    "below",
     "borrowed",
     "compiled",
     "eldest",
@@ -18,7 +19,6 @@ __all__ = [
     "matches",
     "ones",
     "prefetch",
-    "smallest",
 ]
 
 compiled = njit(error_model="numpy", nogil=True)
@@ -58,20 +58,19 @@ def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
 
 
 @intrinsic
-def smallest(typingctx: Any, array: Any, first: Any) -> Any:
-    """The smallest of 64 int64 from an index on, without a branch."""
+def below(typingctx: Any, array: Any, first: Any, limit: Any) -> Any:
+    """Which of 64 int64 from an index on, where a line of the host's cache begins, are less than a limit: a bit map."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         view = context.make_array(array)(context, builder, args[0])
-        word = ir.IntType(64)
+        word, i32 = ir.IntType(64), ir.IntType(32)
         vector = ir.VectorType(word, 64)
         pointer = builder.bitcast(builder.gep(view.data, [args[1]]), vector.as_pointer())
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(word, [vector]), "llvm.vector.reduce.smin.v64i64"
-        )
-        return builder.call(function, [builder.load(pointer, align=8)])
+        empty, zeros = ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(i32, 64), [0] * 64)
+        limits = builder.shuffle_vector(builder.insert_element(empty, args[2], ir.Constant(i32, 0)), empty, zeros)
+        return builder.bitcast(builder.icmp_signed("<", builder.load(pointer, align=64), limits), word)
 
-    return types.int64(array, types.int64), codegen
+    return types.int64(array, types.int64, types.int64), codegen
 
 
 def _equal(builder: Any, pointer: Any, value: Any, bits: int, count: int, align: int) -> Any:

@@ -12,6 +12,8 @@ An entry is known by its number within the SM.
 
 from __future__ import annotations
 
+import numpy as np
+
 from warpsim.machine.crossbar import mix, quotient, rest
 from warpsim.machine.host import inlined, ones
 
@@ -36,7 +38,7 @@ def set_of(line, p, by_sets):
 def find(lines, first, line):
     """Way of the set whose entries begin at `first` that holds the line, or -1."""
     for way in range(WAYS):
-        if lines[first + way].tag == line:
+        if lines[first + way].tag == np.int32(line):
             return way
     return -1
 

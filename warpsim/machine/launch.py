@@ -21,9 +21,9 @@ from warpsim.machine.sm import GROUPS
 
 @compiled
 def start(m, slots, times):
-    """Put the warps of the CTAs launched in these slots at these cycles on their SMs' event heaps."""
+    """Put the warps of the CTAs launched in these slots at these cycles on their SMs."""
     p = m.parameters[0]
-    sms, warps, ctas, heap = borrowed(m.sms), borrowed(m.warps), borrowed(m.ctas), borrowed(m.heap)
+    sms, warps, ctas, due = borrowed(m.sms), borrowed(m.warps), borrowed(m.ctas), borrowed(m.due)
     groups, board_pending, board_time = borrowed(m.groups), borrowed(m.board_pending), borrowed(m.boards)
     for k in range(slots.shape[0]):
         slot = slots[k]
@@ -57,7 +57,7 @@ def start(m, slots, times):
             for b in range(6):
                 board_pending[row * PENDING_STRIDE + PENDING_FIRST + b] = 0
                 board_time[row * BOARD_STRIDE + BOARD_FIRST + b] = 0
-            heap[sm * 64 + row - sm * p.rows] = (first << 6) | (row - sm * p.rows)
+            due[sm * 64 + row - sm * p.rows] = first
 
 
 class Dispatcher:

@@ -127,7 +127,7 @@ SM_STATE = np.dtype(
 
 LINE = np.dtype(  # an entry of L1; numbers within the SM
     [
-        ("tag", np.int64),  # the line number
+        ("tag", np.int32),  # the line number, its low bits
         ("waiter", np.int16),  # first request that merged with it
         ("valid", np.uint8),
         ("pending", np.uint8),

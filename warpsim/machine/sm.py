@@ -29,7 +29,7 @@ from warpsim.frontend.trace import (
     STORE,
 )  # fmt: skip
 from warpsim.machine.crossbar import inverse_of, rest
-from warpsim.machine.host import borrowed, compiled, inlined, prefetch, smallest
+from warpsim.machine.host import below, borrowed, compiled, inlined, lowest, prefetch
 from warpsim.machine.l1 import BANKS, HIT, WAYS, allocate, find, set_of
 from warpsim.machine.records import (
     AT_BARRIER,
@@ -38,6 +38,7 @@ from warpsim.machine.records import (
     BOARD_STRIDE,
     CHECK,
     EXECUTE,
+    FOREVER,
     GAP,
     IDLE,
     LEAVE,
@@ -61,6 +62,8 @@ FIFO = 64
 RECENT = 64  # store lines of an SM that a later one can find: the largest `store_merge_lines`
 MESSAGES = (1 << RESPONSE_BITS) - 1
 NO_RESPONSE = NEVER  # later than any
+AHEAD = 32  # lines of a warp's next request whose sets of L1 are brought in early
+ONE = np.int64(1)
 
 
 @compiled
@@ -102,65 +105,99 @@ def ready_time(w, op, row, time, board_pending, board_time):
 
 
 @inlined
-def call_up(m, sm, end):
-    """Bring what the SMs behind `sm` will work on into the host's cache, in three steps, each of which needs the last.
+def put(wheel, cycles, due, first, begin, end, row, time):
+    """Note that a warp of the SM has an event at `time`: on the wheel, or for a later window. Returns its key."""
+    if time < end:
+        k = time - begin
+        wheel[k] |= ONE << row
+        cycles[k >> 6] |= ONE << (k & 63)
+    else:
+        due[first + row] = time
+    return time << 6 | row
 
-    First heads of rings; then messages that come back and warps with events; then what those messages wake.
+
+@inlined
+def next_key(wheel, cycles, begin):
+    """Key of the first event on the wheel."""
+    for word in range(cycles.shape[0]):
+        if cycles[word]:
+            k = word << 6 | lowest(cycles[word])
+            return (begin + k) << 6 | lowest(wheel[k])
+    return NEVER
+
+
+@inlined
+def call_rings(m, row):
+    """Bring in a warp, and what it reads next of its rings."""
+    prefetch(m.warps, row)
+    prefetch(m.boards, row * BOARD_STRIDE + 8)
+    prefetch(m.words, row * (m.word_mask + 1) + (m.word_head[row] & m.word_mask))
+    prefetch(m.blocks, row * (m.block_mask + 1) + (m.block_head[row] & m.block_mask))
+
+
+@inlined
+def call_sets(m, p, row, first_line, by_sets):
+    """Bring in the sets of L1 that a warp's next request will be looked up in."""
+    at = m.word_head[row]
+    first = row * (m.word_mask + 1)
+    count = m.words[first + (at & m.word_mask)] & 255
+    for k in range(1, min(count, AHEAD) + 1):
+        line = m.words[first + ((at + k) & m.word_mask)] >> 16
+        prefetch(m.lines, first_line + WAYS * set_of(line, p, by_sets))
+
+
+@inlined
+def call_up(m, p, sm, end, by_sets):
+    """Bring what the SMs behind `sm` will work on into the host's cache, in four steps, each of which needs the last.
+
+    Heads of rings; messages that come back and warps with events; what those messages wake, and the lines of L1 that
+    these warps will ask for; then those that the woken ones will.
     """
-    p = m.parameters[0]
-    sms, heap, messages, warps, lines = m.sms, m.heap, m.messages, m.warps, m.lines
-    responses = m.responses
+    sms, due, messages, responses = m.sms, m.due, m.messages, m.responses
     ring = responses.shape[0] // sms.shape[0] - 1
+    sets = BANKS * WAYS * p.l1_sets
     rows = p.rows
-    other = sm + 3
+    other = sm + 4
     if other < p.sms:
         s = sms[other]
         first = other * (ring + 1)
         for k in range(0, 32, 8):
             prefetch(responses, first + ((s.response_head + k) & ring))
-        for k in range(0, rows, 8):
-            prefetch(heap, other * 64 + k)
         prefetch(m.free, other * (m.free.shape[0] // sms.shape[0]) + s.free - 1)
         for k in range(0, rows, 8):
+            prefetch(due, other * 64 + k)
             prefetch(m.word_head, other * rows + k)
             prefetch(m.block_head, other * rows + k)
             prefetch(m.block_tail, other * rows + k)
-    other = sm + 2
-    if other < p.sms:
+    for other in range(sm + 1, min(sm + 4, p.sms)):
         s = sms[other]
+        step = other - sm
         first = other * (ring + 1)
         for k in range(s.response_head, s.response_tail):
             response = responses[first + (k & ring)]
             if response >> RESPONSE_BITS >= end:
                 break
-            prefetch(messages, response & MESSAGES)
-        for k in range(rows):
-            key = heap[other * 64 + k]
-            if key >> 6 < end:
-                row = other * rows + (key & 63)
-                prefetch(warps, row)
-                prefetch(m.boards, row * BOARD_STRIDE + 8)
-                prefetch(m.words, row * (m.word_mask + 1) + (m.word_head[row] & m.word_mask))
-                prefetch(m.blocks, row * (m.block_mask + 1) + (m.block_head[row] & m.block_mask))
-    other = sm + 1
-    if other < p.sms:
-        s = sms[other]
-        first = other * (ring + 1)
-        first_line = other * BANKS * WAYS * p.l1_sets
-        for k in range(s.response_head, s.response_tail):
-            response = responses[first + (k & ring)]
-            if response >> RESPONSE_BITS >= end:
-                break
+            if step == 3:
+                prefetch(messages, response & MESSAGES)
+                continue
             msg = messages[response & MESSAGES]
             if msg.kind == WRITE or msg.kind == REDUCTION_MESSAGE:
                 continue
-            if msg.entry >= 0:
-                prefetch(lines, first_line + msg.entry)
-            row = np.int64(msg.row)
-            prefetch(warps, row)
-            prefetch(m.boards, row * BOARD_STRIDE + 8)
-            prefetch(m.words, row * (m.word_mask + 1) + (m.word_head[row] & m.word_mask))
-            prefetch(m.blocks, row * (m.block_mask + 1) + (m.block_head[row] & m.block_mask))
+            if step == 2:
+                if msg.entry >= 0:
+                    prefetch(m.lines, other * sets + msg.entry)
+                call_rings(m, np.int64(msg.row))
+            else:
+                call_sets(m, p, np.int64(msg.row), other * sets, by_sets)
+        if step > 1:
+            rest = below(due, other * 64, end)
+            while rest:
+                row = other * rows + lowest(rest)
+                rest &= rest - 1
+                if step == 3:
+                    call_rings(m, row)
+                else:
+                    call_sets(m, p, row, other * sets, by_sets)
 
 
 @compiled
@@ -169,11 +206,11 @@ def advance(m, end):
     # Each array leaves the tuple once; the kernel is one piece, for speed.
     p = m.parameters[0]
     total = m.totals[0]
-    sms, warps, ctas, heap, fifo = (
+    sms, warps, ctas, due, fifo = (
         borrowed(m.sms),
         borrowed(m.warps),
         borrowed(m.ctas),
-        borrowed(m.heap),
+        borrowed(m.due),
         borrowed(m.fifo),
     )
     ops, lanes, groups = borrowed(m.ops), borrowed(m.lanes), borrowed(m.groups)
@@ -188,6 +225,7 @@ def advance(m, end):
     block_first, block_count = borrowed(m.block_first), borrowed(m.block_count)
     retirements, statistics, log = borrowed(m.retirements), borrowed(m.statistics), borrowed(m.log)
     block_mask, word_mask = m.block_mask, m.word_mask
+    wheel, cycles = borrowed(m.wheel), borrowed(m.cycles)
     rows = p.rows
     pool = free.shape[0] // sms.shape[0]
     by_sets, by_schedulers = inverse_of(p.l1_sets), inverse_of(p.schedulers)
@@ -198,13 +236,21 @@ def advance(m, end):
         s = sms[sm]
         if s.until >= end:
             continue
-        call_up(m, sm, end)
+        call_up(m, p, sm, end, by_sets)
         base = sm * 64
+        begin = s.until
         first_row = sm * rows
         first_line = sm * BANKS * WAYS * p.l1_sets
         first_waiter = sm * merges
         first_response = sm * (ring + 1)
-        top = smallest(heap, base)
+        # Events before `end` lie on the wheel: of each cycle, and of the cycles that have any, a bit map.
+        soon = below(due, base, end)
+        while soon:
+            r = lowest(soon)
+            soon &= soon - 1
+            put(wheel, cycles, due, base, begin, end, r, due[base + r])
+            due[base + r] = FOREVER
+        top = next_key(wheel, cycles, begin)
         response = NO_RESPONSE
         if s.response_head < s.response_tail:
             response = responses[first_response + (s.response_head & ring)]
@@ -286,8 +332,7 @@ def advance(m, end):
                                         s.stall_cycles += stall
                                         w.state = RUNNING
                                         w.phase = PORT
-                                        key = (ready << 6) | (row - first_row)
-                                        heap[base + row - first_row] = key
+                                        key = put(wheel, cycles, due, base, begin, end, row - first_row, ready)
                                         top = min(top, key)
                             # Next of the requests that merged with this line.
                             found = False
@@ -320,9 +365,12 @@ def advance(m, end):
                 if tw >= end:
                     break
                 r = top & 63
-                heap[base + r] = NEVER
-                top = smallest(heap, base)
                 t = tw
+                k = t - begin
+                wheel[k] &= wheel[k] - 1
+                if wheel[k] == 0:
+                    cycles[k >> 6] &= cycles[k >> 6] - 1
+                top = next_key(wheel, cycles, begin)
                 s.now = t
             row = first_row + r
             w = warps[row]
@@ -339,8 +387,7 @@ def advance(m, end):
                                 total.fault = 1
                                 w.state = IDLE
                                 break
-                            heap[base + r] = (t << 6) | r
-                            top = min(top, (t << 6) | r)
+                            top = min(top, put(wheel, cycles, due, base, begin, end, r, t))
                             stopped = True
                             break
                         block = blocks[row * (block_mask + 1) + (at & block_mask)]
@@ -374,8 +421,7 @@ def advance(m, end):
                         t = max(t, t2)
                     w.phase = CHECK
                     if ((t << 6) | r) >= limit:
-                        heap[base + r] = (t << 6) | r
-                        top = min(top, (t << 6) | r)
+                        top = min(top, put(wheel, cycles, due, base, begin, end, r, t))
                         break
                 op = ops[w.op]
                 if w.phase == CHECK:
@@ -391,8 +437,7 @@ def advance(m, end):
                             s.stall_cycles += ready - t
                             t = ready
                             if ((t << 6) | r) >= limit:
-                                heap[base + r] = (t << 6) | r
-                                top = min(top, (t << 6) | r)
+                                top = min(top, put(wheel, cycles, due, base, begin, end, r, t))
                                 break
                 if w.phase == PORT:
                     w.phase = EXECUTE
@@ -402,8 +447,7 @@ def advance(m, end):
                     if start > t:
                         t = start
                         if ((t << 6) | r) >= limit:
-                            heap[base + r] = (t << 6) | r
-                            top = min(top, (t << 6) | r)
+                            top = min(top, put(wheel, cycles, due, base, begin, end, r, t))
                             break
                 # Execute at t.
                 kind = op.kind
@@ -679,8 +723,7 @@ def advance(m, end):
                 elif kind == EXIT and w.phase != LEAVE and s.stored > t:
                     # It holds its place until its stores have left the SM.
                     w.phase = LEAVE
-                    heap[base + r] = (s.stored << 6) | r
-                    top = min(top, (s.stored << 6) | r)
+                    top = min(top, put(wheel, cycles, due, base, begin, end, r, s.stored))
                     break
                 elif kind in (BARRIER, EXIT):
                     slot = row // p.warps
@@ -716,8 +759,9 @@ def advance(m, end):
                                 o.state = RUNNING
                                 statistics[ops[o.op - 1].index].stalls += t + p.barrier_latency - o.since
                                 s.stall_cycles += t + p.barrier_latency - o.since
-                                key = ((t + p.barrier_latency) << 6) | (other - first_row)
-                                heap[base + other - first_row] = key
+                                key = put(
+                                    wheel, cycles, due, base, begin, end, other - first_row, t + p.barrier_latency
+                                )
                                 top = min(top, key)
                     break
                 w.op += 1
@@ -725,13 +769,19 @@ def advance(m, end):
                 from_fifo = False
                 t = next_time
                 if ((t << 6) | r) >= limit or (s.fifo_count > 0 and s.blocked == 0):
-                    heap[base + r] = (t << 6) | r
-                    top = min(top, (t << 6) | r)
+                    top = min(top, put(wheel, cycles, due, base, begin, end, r, t))
                     break
             if stopped:
                 break
         if stopped:
             starved += 1
+            while top < NEVER:
+                k = (top >> 6) - begin
+                due[base + (top & 63)] = top >> 6
+                wheel[k] &= wheel[k] - 1
+                if wheel[k] == 0:
+                    cycles[k >> 6] &= cycles[k >> 6] - 1
+                top = next_key(wheel, cycles, begin)
         else:
             s.until = end
     return starved
