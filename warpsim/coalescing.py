@@ -18,7 +18,7 @@ from typing import Any
 __all__ = [
     "ATOMIC", "CAS", "LDMATRIX_X1", "LDMATRIX_X2", "LDMATRIX_X4", "LINES", "LOAD", "OUT", "RED", "SCRATCH",
     "SHARED_ATOMIC", "SHARED_CAS", "STORE", "STORE_DEPTH", "STORE_DEPTH_NARROW", "atomic_request", "compiled",
-    "global_request", "many_requests", "many_shared_requests", "shared_request", "tag_bank",
+    "contiguous_request", "global_request", "many_requests", "many_shared_requests", "shared_request", "tag_bank",
 ]  # fmt: skip
 
 LOAD, STORE, SHARED_ATOMIC, LDMATRIX_X1, LDMATRIX_X2, LDMATRIX_X4, ATOMIC, RED, CAS, SHARED_CAS = range(10)
@@ -94,6 +94,54 @@ def _layers(a: int, b: int, c: int, d: int) -> int:
     return 3 if a & b & c & d == 0 else 4
 
 
+def contiguous_request(base: int, width: int, op: int, bank_masks: Any, lines: Any, out: Any) -> int:
+    """`global_request` of 32 active lanes that lie side by side from `base` on, a multiple of min(width, 4)."""
+    # At most five lines, and no group has two words in a bank.
+    mask0 = int(bank_masks[0])
+    mask1 = int(bank_masks[1])
+    shift = 5
+    if width == 8:
+        shift = 4
+    elif width == 16:
+        shift = 3
+    stop = base + 32 * width
+    first = base >> 7
+    count = ((stop - 1) >> 7) - first + 1
+    sectors = 0
+    tally = 0  # lines so far in each tag bank, 8 bits each
+    tag_wavefronts = 0
+    wavefronts = 0
+    ranks = 0  # tag wavefront of each line, 8 bits each
+    for i in range(count):
+        start = (first + i) << 7
+        bank = 8 * tag_bank(first + i, mask0, mask1)
+        rank = (tally >> bank) & 255
+        tally += 1 << bank
+        ranks |= rank << (8 * i)
+        tag_wavefronts = max(tag_wavefronts, rank + 1)
+        low = max(base - start, 0)
+        high = min(stop - start, 128)  # bytes low to high - 1 of this line
+        touched = (1 << ((high + 31) >> 5)) - (1 << (low >> 5))
+        covered = 0
+        if high >> 5 > (low + 31) >> 5:
+            covered = (1 << (high >> 5)) - (1 << ((low + 31) >> 5))
+        sectors += ((high + 31) >> 5) - (low >> 5)
+        lines[i] = ((first + i) << 16) | (covered << 4) | touched
+    step = width << shift
+    for begin in range(base, stop, step):
+        i = (begin >> 7) - first
+        wavefronts += 1
+        split = (ranks >> (8 * i)) & 255 != (ranks >> (8 * i + 8)) & 255  # this line and the next
+        if op == LOAD and split and (begin + step - 1) >> 7 != begin >> 7:
+            wavefronts += 1
+    out[0] = sectors
+    out[1] = count
+    out[2] = tag_wavefronts
+    out[3] = wavefronts
+    out[4] = count
+    return count
+
+
 def global_request(
     addresses: Any, active: int, width: int, op: int, bank_masks: Any, lines: Any, out: Any, scratch: Any
 ) -> int:
@@ -131,39 +179,8 @@ def global_request(
     for lane in range(1, 32):
         rises |= int(addresses[lane]) - int(addresses[lane - 1])
         falls |= int(addresses[lane - 1]) - int(addresses[lane])
-    if apart == 0 and base & (min(width, 4) - 1) == 0:  # at most five lines, and no group has two words in a bank
-        stop = base + 32 * width
-        first = base >> 7
-        count = ((stop - 1) >> 7) - first + 1
-        ranks = 0  # tag wavefront of each line, 8 bits each
-        for i in range(count):
-            start = (first + i) << 7
-            bank = 8 * tag_bank(first + i, mask0, mask1)
-            rank = (tally >> bank) & 255
-            tally += 1 << bank
-            ranks |= rank << (8 * i)
-            tag_wavefronts = max(tag_wavefronts, rank + 1)
-            low = max(base - start, 0)
-            high = min(stop - start, 128)  # bytes low to high - 1 of this line
-            touched = (1 << ((high + 31) >> 5)) - (1 << (low >> 5))
-            covered = 0
-            if high >> 5 > (low + 31) >> 5:
-                covered = (1 << (high >> 5)) - (1 << ((low + 31) >> 5))
-            sectors += ((high + 31) >> 5) - (low >> 5)
-            lines[i] = ((first + i) << 16) | (covered << 4) | touched
-        step = width << shift
-        for begin in range(base, stop, step):
-            i = (begin >> 7) - first
-            wavefronts += 1
-            split = (ranks >> (8 * i)) & 255 != (ranks >> (8 * i + 8)) & 255  # this line and the next
-            if op == LOAD and split and (begin + step - 1) >> 7 != begin >> 7:
-                wavefronts += 1
-        out[0] = sectors
-        out[1] = count
-        out[2] = tag_wavefronts
-        out[3] = wavefronts
-        out[4] = count
-        return count
+    if apart == 0 and base & (min(width, 4) - 1) == 0:
+        return contiguous_request(base, width, op, bank_masks, lines, out)
 
     # The lines; for each, the words that each lane group touches and, unless they are whole, the bytes of each sector.
     whole_words = width >= 4 and low_bits & (width - 1) == 0
@@ -536,8 +553,8 @@ def compiled() -> SimpleNamespace:
     from warpsim.compilation import njit
 
     functions = (
-        tag_bank, _find, _most_in_a_bank, _layers, global_request, atomic_request, shared_request, many_requests,
-        many_shared_requests,
+        tag_bank, _find, _most_in_a_bank, _layers, contiguous_request, global_request, atomic_request, shared_request,
+        many_requests, many_shared_requests,
     )  # fmt: skip
     names: dict[str, Any] = {**globals()}
     for function in functions:

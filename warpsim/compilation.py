@@ -15,6 +15,7 @@ import ctypes
 import functools
 import gc
 import importlib
+import operator
 import shutil
 import time
 import weakref
@@ -29,6 +30,12 @@ from warpsim import cache
 __all__ = ["carray", "cfunc", "cgutils", "intrinsic", "memory", "njit", "types"]
 
 _KEEP_SECONDS = 14 * 86400
+# Of numba's passes, those that plain loops over integers and records need: no closures, literal tuples, expressions of
+# whole arrays, or variables that own memory.
+_PASSES = {
+    "TranslateByteCode", "FixupArgs", "IRProcessing", "ReconstructSSA", "NopythonTypeInference", "PreLowerStripPhis",
+    "AnnotateTypes", "NativeLowering", "NoPythonBackend",
+}  # fmt: skip
 _SOURCES = {
     # compiled functions call each other within a group only
     "machine": ("compilation.py", "machine/*.py", "frontend/trace.py"),
@@ -169,21 +176,44 @@ def _part_compiler() -> Any:
     class PartCompiler(CompilerBase):  # type: ignore[misc]
         def define_pipelines(self) -> list[Any]:
             manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
-            manager.passes = [(PartLowering if p is NativeLowering else p, text) for p, text in manager.passes]
+            manager.passes = [
+                (PartLowering if p is NativeLowering else p, text)
+                for p, text in manager.passes
+                if p.__name__ in _PASSES
+            ]
             manager.finalize()
             return [manager]
 
     return PartCompiler
 
 
+_OPERATORS = {value for value in vars(operator).values() if callable(value)} | {max, min, abs, int, bool}
+_known: dict[Any, Any] = {}
+
+
 @contextlib.contextmanager
 def _compiling() -> Iterator[None]:
-    """What is there before is not searched for garbage again and again."""
-    gc.freeze()
+    """What is made is not searched for garbage again and again; operators are resolved once for their types."""
+    kind: Any = importlib.import_module("numba.core.types").BaseFunction
+    resolve = kind.get_call_type
+
+    def resolve_once(function: Any, context: Any, arguments: Any, keywords: Any) -> Any:
+        if keywords or function.key[0] not in _OPERATORS:
+            return resolve(function, context, arguments, keywords)
+        signature = _known.get((function, arguments))
+        if signature is None:
+            signature = _known[function, arguments] = resolve(function, context, arguments, keywords)
+        return signature
+
+    collecting = gc.isenabled()
+    gc.disable()
+    kind.get_call_type = resolve_once
     try:
         yield
     finally:
-        gc.unfreeze()
+        kind.get_call_type = resolve
+        if collecting:
+            gc.enable()
 
 
 def _object_code(key: str, module: str, make: Callable[[], Any]) -> int:

@@ -15,10 +15,10 @@ from warpsim.frontend.context import (  # isort: skip
     I_BASE, I_BUFFERS, I_KEYS, I_LANES, I_LIMIT, I_MASK, I_NEXT, I_PLACES, I_ROW, LOADS, MISALIGNED, O_ACTION, O_ATOMIC,
     O_BUFFER, O_IDEAL, O_INDEX, O_OPERATION, O_SIGNED, O_SIZE, O_WIDTH, OUT_OF_BOUNDS, REDUCTIONS, S_DATA_WAVEFRONTS,
     S_IDEAL_SECTORS, S_L2_REQUESTS, S_REQUESTS, S_SECTORS, S_SIZE, S_TAG_WAVEFRONTS, S_TAGS, S_THREADS, S_WORST, STORES,
-    call, fail, i64, keep_worst, load_lane, on, popcount, record, store_lane, u8, u32, u64,
+    call, fail, first_lane, i64, keep_worst, load_lane, on, popcount, record, store_lane, u8, u32, u64,
 )  # fmt: skip
 
-global_request = compiled().global_request
+contiguous_request, global_request = compiled().contiguous_request, compiled().global_request
 
 
 @njit
@@ -169,25 +169,20 @@ def access_global(context, row, number, a, active, data, unknown):
     c = i64(context)
     op = i64(c[C_OPS] + number * O_SIZE * 8)
     width, action, index = op[O_WIDTH], op[O_ACTION], op[O_INDEX]
-    low, high, bits = np.int64(1) << 62, np.int64(-1), np.int64(0)
-    contiguous = active == np.uint32(0xFFFFFFFF)
+    stray = np.int64(0)
+    for lane in range(32):
+        stray |= a[lane] - a[0] - lane * width
+    contiguous = active == np.uint32(0xFFFFFFFF) and stray == 0
     if contiguous:
-        first = a[0]
-        stray = np.int64(0)
+        low, high, bits = a[0], a[31], a[0]
+    else:
+        some = a[first_lane(active)]
+        low, high, bits = some, some, some
         for lane in range(32):
-            x = a[lane]
+            x = a[lane] if on(active, lane) else some
             low = min(low, x)
             high = max(high, x)
             bits |= x
-            stray |= x - first - lane * width
-        contiguous = stray == 0
-    else:
-        for lane in range(32):
-            if on(active, lane):
-                x = a[lane]
-                low = min(low, x)
-                high = max(high, x)
-                bits |= x
     if bits & (width - 1):
         for lane in range(32):
             if on(active, lane) and a[lane] & (width - 1):
@@ -216,7 +211,10 @@ def access_global(context, row, number, a, active, data, unknown):
         n_lines = call(c[C_ATOMIC_RULE], context, number, a.ctypes.data, np.int64(active), turns)
         l2_requests = out[4]
     else:
-        n_lines = global_request(a, np.int64(active), width, rule, masks, lines, out, scratch)
+        if contiguous:
+            n_lines = contiguous_request(low, width, rule, masks, lines, out)
+        else:
+            n_lines = global_request(a, np.int64(active), width, rule, masks, lines, out, scratch)
         l2_requests = n_lines
     sectors, tag_wavefronts, data_wavefronts = out[0], out[2], out[3]
     lanes = popcount(active)
