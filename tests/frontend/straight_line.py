@@ -11,8 +11,8 @@ import numpy as np
 from llvmlite import binding, ir
 
 from warpsim.frontend.emitter import Emitter, State, Value
-from warpsim.frontend.lanes import SPECIAL, SPECIAL_WORDS
 from warpsim.frontend.program import Instruction, Operand
+from warpsim.frontend.special import SPECIAL, SPECIAL_WORDS
 
 FIELDS = ("regs", "regs_unknown", "uregs", "uregs_unknown", "preds", "preds_unknown", "upreds", "upreds_unknown",
           "cbank", "cbank_size", "special")  # fmt: skip

@@ -12,8 +12,8 @@ import pytest
 
 from warpsim.errors import UnsupportedError
 from warpsim.frontend.emitter import Emitter
-from warpsim.frontend.lanes import SPECIAL
 from warpsim.frontend.opcodes import OPCODES, results_of
+from warpsim.frontend.special import SPECIAL
 
 from .straight_line import FIELDS, Warp, instruction, mask_of
 

@@ -14,8 +14,8 @@ from warpsim.errors import UnsupportedError
 from warpsim.frontend import context as ctx
 from warpsim.frontend import divergence as dv
 from warpsim.frontend import trace
-from warpsim.frontend.lanes import SPECIAL_WORDS
 from warpsim.frontend.program import RZ, Instruction, Program
+from warpsim.frontend.special import SPECIAL_WORDS
 
 __all__ = [
     "ARRIVED", "DONE", "ERROR", "FULL", "MEMORY_KINDS", "WAIT", "Blocks", "Layout", "fp_kind", "is_indirect_call",

@@ -71,7 +71,7 @@ class State:
 
     `regs` i32[n][32] and `regs_unknown` i32[n] lane masks; `uregs`, `uregs_unknown` i32[256] (unknown 0 or 1); `preds`,
     `preds_unknown` i32[8] lane masks; `upreds`, `upreds_unknown` i32[8] (0 or 1); `cbank` i8*[5] and `cbank_size`
-    i32[5]; `special` i32[] as `lanes.SPECIAL` lays it out.
+    i32[5]; `special` i32[] as `special.SPECIAL` lays it out.
     """
 
     regs: ir.Value

@@ -20,25 +20,9 @@ from llvmlite import ir
 from warpsim.frontend.emitter import F32, I1, I32, I64, LANES, Emitter, SplatConstant, Value
 from warpsim.frontend.integer import is_predicate
 from warpsim.frontend.program import Instruction, Operand
+from warpsim.frontend.special import SPECIAL
 
-__all__ = ["SPECIAL", "SPECIAL_WORDS"]
-
-_LANE = ("SR_TID.X", "SR_TID.Y", "SR_TID.Z")
-_WARP = (
-    "SR_CTAID.X", "SR_CTAID.Y", "SR_CTAID.Z", "SR_NTID.X", "SR_NTID.Y", "SR_NTID.Z", "SR_NCTAID.X", "SR_NCTAID.Y",
-    "SR_NCTAID.Z", "SR_WARPID", "SR_VIRTID", "SR_NWARPID", "SR_SMEMSZ", "SR_SWINHI", "SR_SWINLO", "SR_LWINLO",
-    "SR_LWINHI", "SR_CgaCtaId", "SR_CgaSize", "SR_GRIDID", "SR_NSMID", "SR_VIRTUALSMCNT", "SR_CTA_SIZE",
-)  # fmt: skip
-_UNKNOWN = (
-    "SR_CLOCKLO", "SR_CLOCKHI", "SR_GLOBALTIMERLO", "SR_GLOBALTIMERHI", "SR_VIRTUALSMID", "SR_SMID", "SR_SM_ID",
-)  # fmt: skip
-
-SPECIAL: dict[str, tuple[str, int]] = {
-    **{name: ("lane", LANES * k) for k, name in enumerate(_LANE)},
-    **{name: ("warp", LANES * len(_LANE) + k) for k, name in enumerate(_WARP)},
-    **dict.fromkeys(_UNKNOWN, ("unknown", -1)),
-}
-SPECIAL_WORDS = LANES * len(_LANE) + len(_WARP)
+__all__ = ["special"]
 
 _MASKS: dict[str, Callable[[int], int]] = {
     "SR_LANEID": lambda lane: lane,

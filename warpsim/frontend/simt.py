@@ -30,9 +30,9 @@ from warpsim.frontend import divergence as dv
 from warpsim.frontend.atomics import atomic, atomic_rule
 from warpsim.frontend.code import build, native
 from warpsim.frontend.faults import explain
-from warpsim.frontend.lanes import SPECIAL, SPECIAL_WORDS
 from warpsim.frontend.memory import ACCESSES
 from warpsim.frontend.program import Program
+from warpsim.frontend.special import SPECIAL, SPECIAL_WORDS
 from warpsim.frontend.trace import Rings
 
 if TYPE_CHECKING:
@@ -511,8 +511,10 @@ class Executor:
         c = self.context
         warps = self.warps_per_cta
         rows = slots * warps
-        word_room = max(256, 1 << (2 * self.code.words - 1).bit_length()) if trace else 256
-        block_room = 256
+        # Room for the greediest block twice, so that one is read while one is written; once where that is much.
+        word_room, block_room = 256, 256
+        while trace and word_room < self.code.words * (2 if word_room < 1024 else 1):
+            word_room *= 2
         self.rings = Rings(
             blocks=np.zeros((rows, block_room), np.uint16),
             block_head=np.zeros(rows, np.int64),

@@ -407,9 +407,10 @@ class _Launch:
 
     def run(self) -> MachineResult:
         self._start(*self.dispatcher.first_wave())
-        for process in (self._sms, self._crossbar, self._l2, self._dram, self._monitor):
-            self.env.process(process())
-        self.env.process(self._launches())
+        parts = (self._sms, self._crossbar, self._l2, self._dram, self._monitor, self._launches)
+        processes = [part() for part in parts]
+        for process in processes:
+            self.env.process(process)
         collecting = gc.isenabled()
         gc.disable()  # a launch makes no cycles; scanning the compiler's objects again and again costs 7 %
         try:
@@ -417,6 +418,8 @@ class _Launch:
         finally:
             if collecting:
                 gc.enable()
+            for process in processes:  # they refer to each other by the clock's events, which would keep all memory
+                process.close()
         return self._result()
 
     def _start(self, ctas: NDArray[np.int64], slots: NDArray[np.int64], times: NDArray[np.int64]) -> None:
