@@ -108,6 +108,7 @@ def ready_time(w, op, row, time, board_pending, board_time):
 def put(wheel, cycles, due, first, begin, end, row, time):
     """Note that a warp of the SM has an event at `time`: on the wheel, or for a later window. Returns its key."""
     if time < end:
+        time = max(time, begin)  # a response can come up to some cycles late
         k = time - begin
         wheel[k] |= ONE << row
         cycles[k >> 6] |= ONE << (k & 63)
