@@ -69,7 +69,7 @@ class L1:
     fill_wavefronts: float  # data-stage cycles of each line that comes back
     line_limit: int  # line misses outstanding, an SM
     store_limit: int  # lines of stores not yet acknowledged, an SM; 0: no limit
-    queue: int  # wavefronts that may wait at the tag stage before a warp is held at issue
+    queue: int  # memory instructions of a scheduler that can wait for the LSU
 
 
 @dataclass(frozen=True)
@@ -315,6 +315,7 @@ def _check(path: Path, gpu: Gpu) -> None:
         (gpu.l1.tag_banks == 4, "l1.tag_banks: 4 only"),
         (gpu.l1.total_kib <= 256, "l1.total_kib: at most 256"),
         (gpu.l1.store_merge_lines <= 64, "l1.store_merge_lines: at most 64"),
+        (1 <= gpu.l1.queue <= 16, "l1.queue: 1 to 16"),
         (
             gpu.sm.count * (gpu.l1.line_limit + gpu.l1.store_limit + 5000) < 1 << 24,
             "sm.count x (l1.line_limit + l1.store_limit): below 16 million",

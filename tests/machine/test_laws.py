@@ -102,11 +102,47 @@ def test_issue_takes_the_stall_cycles_of_a_warp_and_the_slots_of_a_scheduler() -
     assert alone.machine_cycles == STEADY.launch.warp_start + 400 + 1
     full = run([operation(ISSUE, gap_instructions=100, gap_stall=400), DONE], [], warps=32)
     assert full.machine_cycles == pytest.approx(STEADY.launch.warp_start + 7 * 100 + 400 + 1, abs=2)
-    for pipe, cycles in (("gap_int", 200), ("gap_imad", 200), ("gap_xu", 800), ("gap_reads", 249)):
+    # A warp goes on when the last of them is issued.
+    for pipe, cycles in (("gap_int", 198), ("gap_imad", 198), ("gap_xu", 792), ("gap_reads", 249)):
         count = 250 if pipe == "gap_reads" else 100  # the operation's own slot takes one of the registers' reads
         gap = operation(ISSUE, gap_instructions=7, gap_stall=7, **{pipe: count})
         crowded = changed(STEADY, sm={"packing_power": 1000.0})
         assert run([gap, DONE], [], gpu=crowded).machine_cycles == STEADY.launch.warp_start + cycles + 1
+
+
+def exits(ops: list[Any], words: Any, **options: Any) -> list[int]:
+    """Cycles from the first instruction of the launch to the end of each CTA on one SM."""
+    gpu = changed(UNMERGED, sm={"count": 4}, launch={"dispatch_cycles": 0.25})
+    spans = run(ops, words, gpu=gpu, watch=Watch(sms=[0]), **options).spans
+    return [int(exit) - STEADY.launch.warp_start for exit in spans[np.argsort(spans[:, 0]), 3]]
+
+
+@pytest.mark.parametrize("pipe", ["gap_int", "gap_xu", "gap_instructions"])
+def test_the_oldest_cta_goes_first(pipe: str) -> None:
+    work = operation(ISSUE, **{"gap_instructions": 7, "gap_stall": 7, pipe: 100})
+    alone = exits([work] * 20 + [DONE], [], ctas=1, warps=4)[0]
+    three = exits([work] * 20 + [DONE], [], ctas=12, warps=4)
+    assert three == pytest.approx([alone, 2 * alone, 3 * alone], rel=0.02)
+    # Warps of one CTA share alike.
+    assert exits([work] * 20 + [DONE], [], ctas=4, warps=12)[0] == pytest.approx(3 * alone, rel=0.02)
+
+
+def test_a_scheduler_queues_sixteen_memory_instructions() -> None:
+    """The 17th issues when the first has begun, each later one as one begins."""
+    load = operation(SHARED_LOAD)
+    for count in (16, 17, 18, 20, 40):
+        issue = max(count - 1, 32 * (count - 17))
+        assert exits([load] * count + [DONE], request([], data=32) * count) == [issue + 1]
+
+
+def test_the_lsu_takes_its_instructions_in_order() -> None:
+    """A global load enters the tag stage when the shared load before it has begun."""
+    shared, load = operation(SHARED_LOAD), operation(LOAD, write_barrier=0)
+    short, long = (
+        run([shared, shared, load, WAIT, DONE], request([], data=n) * 2 + request([LINE]), gpu=STEADY).machine_cycles
+        for n in (1, 100)
+    )
+    assert long - short == 98
 
 
 def test_runs_of_instructions_of_two_kinds_crowd_each_other() -> None:

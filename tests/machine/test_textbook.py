@@ -24,9 +24,7 @@ def plain(gpu: Gpu, sms: int = 4) -> Gpu:
         sm=dataclasses.replace(gpu.sm, count=sms),
         launch=dataclasses.replace(gpu.launch, cold_start=0),
         crossbar=dataclasses.replace(gpu.crossbar, merge_requests=1),
-        l1=dataclasses.replace(
-            gpu.l1, queue=10**6, line_limit=2000, store_limit=2000, store_merge_lines=0, store_merge_cycles=0
-        ),
+        l1=dataclasses.replace(gpu.l1, line_limit=2000, store_limit=2000, store_merge_lines=0, store_merge_cycles=0),
         l2=dataclasses.replace(gpu.l2, slices=6, dirty_ways=0),
         dram=dataclasses.replace(
             gpu.dram,

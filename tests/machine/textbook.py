@@ -29,7 +29,10 @@ class Textbook:
         self.env = env = simpy.Environment()
         sms = gpu.sm.count
         one = lambda n: [simpy.Resource(env) for _ in range(n)]  # noqa: E731
-        self.lanes, self.tag, self.data, self.port, self.back = one(4 * sms), one(sms), one(sms), one(sms), one(sms)
+        self.tag, self.data, self.port, self.back = one(sms), one(sms), one(sms), one(sms)
+        self.lanes = [simpy.PriorityResource(env) for _ in range(4 * sms)]
+        self.lsu = [simpy.PriorityResource(env, gpu.l1.queue) for _ in range(4 * sms)]  # places in a scheduler's queue
+        self.begun = [env.timeout(0) for _ in range(sms)]  # the last instruction's leaving it for the data stage
         self.slices, self.writes, self.channels = one(gpu.l2.slices), one(gpu.l2.slices), one(gpu.dram.channels)
         self.deals = deal_table(gpu.l2.slices, SLICE_ROUNDS)
         self.channel_deals = deal_table(gpu.dram.channels, CHANNEL_ROUNDS)
@@ -53,9 +56,9 @@ class Textbook:
         self.env.run()
         return -(-self.last // T)
 
-    def occupy(self, stage: simpy.Resource, ticks: int) -> Step:
+    def occupy(self, stage: simpy.Resource, ticks: int, **order: int) -> Step:
         """Wait for the stage, keep it busy so long, go on when it begins."""
-        grant = stage.request()
+        grant = stage.request(**order)
         yield grant
 
         def leave() -> Step:
@@ -91,19 +94,22 @@ class Textbook:
             for op in self.blocks[block]:
                 n = int(op["gap_instructions"])
                 if n:
-                    yield from self.occupy(lane, n * T)
+                    yield from self.occupy(lane, n * T, priority=cta)
                     yield env.timeout(max(int(op["gap_stall"]), n) * T)
                 for b in range(6):
                     if op["wait_mask"] >> b & 1:
                         yield env.all_of(boards[b])
                         boards[b] = []
-                yield from self.occupy(lane, T)
-                self.last = max(self.last, env.now)
                 kind = op["kind"]
+                if kind in (LOAD, STORE, SHARED_LOAD, SHARED_STORE):
+                    place = self.lsu[4 * sm + row % 4].request(priority=cta)
+                    yield place
+                yield from self.occupy(lane, T, priority=cta)
+                self.last = max(self.last, env.now)
                 if kind in (LOAD, STORE, SHARED_LOAD, SHARED_STORE):
                     header = words.pop(0)
                     lines = [words.pop(0) for _ in range(header & 255)]
-                    events = self.access(kind, sm, header, lines)
+                    events = self.access(kind, sm, header, lines, place)
                     boards[op["write_barrier"]] += events[0]
                     boards[op["read_barrier"]] += events[1]
                 elif kind == FIXED:
@@ -123,7 +129,7 @@ class Textbook:
                     continue
                 yield env.timeout(max(int(op["stall"]), 1) * T)
 
-    def access(self, kind: int, sm: int, header: int, lines: list[int]) -> tuple[list[Any], list[Any]]:
+    def access(self, kind: int, sm: int, header: int, lines: list[int], place: Any) -> tuple[list[Any], list[Any]]:
         """Events of the result and of the sources' being read; sectors go to L1 and L2 by processes of their own."""
         env, spec = self.env, self.gpu.l1
         tag, data = header >> 8 & 255, header >> 16 & 0xFFFF
@@ -150,13 +156,18 @@ class Textbook:
             busy = max(data, len(fetches)) + spec.miss_wavefronts
         latency = self.gpu.shared.latency if kind in (SHARED_LOAD, SHARED_STORE) else spec.hit_latency
         done, read = env.event(), env.event()
+        before, begun = self.begun[sm], env.event()
+        self.begun[sm] = begun
 
         def stages() -> Step:
+            yield before  # the LSU takes its instructions in order
             if kind in (LOAD, STORE):
                 yield from self.occupy(self.tag[sm], tag * T)
                 for line, mask, there in fetches:
                     env.process(self.fetch(sm, line, mask, kind == STORE, there))
             yield from self.occupy(self.data[sm], busy * T)
+            begun.succeed()
+            place.resource.release(place)
             yield env.timeout(busy * T)
             read.succeed()
             yield env.timeout((latency - 1) * T)

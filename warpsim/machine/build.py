@@ -70,9 +70,9 @@ MERGES = 2048  # merge records of an SM
 _STUDENT = 2.4  # over 1 - 1/n: 95 % quantile of Student's t for n batches, 3.2 for 4, 2.7 for 8
 
 NAMES = (
-    "sms gpcs rows warps copies ctas_per_sm schedulers branch_latency barrier_latency line_limit store_limit "
-    "queue hit_latency return_latency store_wavefronts miss_wavefronts fill_wavefronts shared_latency l1_sets "
-    "mask0 mask1 request_ticks store_ticks return_ticks request_latency response_latency merge_requests "
+    "sms gpcs rows warps copies ctas_per_sm schedulers int fma fp64 xu imad branch_latency barrier_latency line_limit "
+    "store_limit queue hit_latency return_latency store_wavefronts miss_wavefronts fill_wavefronts shared_latency "
+    "l1_sets mask0 mask1 request_ticks store_ticks return_ticks request_latency response_latency merge_requests "
     "warp_start cold_start merge_ticks merge_lines partitions slices interleave_lines clump_lines sets "
     "dirty_ways kept_age near_copies slice_sector_ticks slice_write_ticks slice_request_ticks partial_ticks "
     "atomic_request_ticks atomic_word_ticks atomic_return_ticks atomic_ticks atomic_latency_ticks hop_ticks "
@@ -85,8 +85,8 @@ PARAMETERS = np.dtype([(name, np.int64) for name in NAMES.split()])
 # What each component's kernel works on.
 SMs = namedtuple(
     "SMs",
-    "parameters totals sms warps ctas due wheel cycles fifo ops lanes boards board_pending groups messages free outs "
-    "stores responses lines turns "
+    "parameters totals sms warps ctas due wheel served cycles fifo ops lanes boards board_pending groups messages free "
+    "outs stores responses lines turns "
     "recent waiters free_waiters blocks block_head block_tail block_mask words word_head word_mask done "
     "block_first block_count retirements statistics log",
 )
@@ -198,6 +198,8 @@ class Machine:
         values = {
             "sms": g.sm.count, "rows": warps * ctas_per_sm, "warps": warps, "ctas_per_sm": ctas_per_sm,
             "copies": 0, "schedulers": g.sm.schedulers, "branch_latency": g.sm.branch_latency,
+            "int": round(g.sm.int_cycles), "fma": round(g.sm.fma_cycles), "fp64": round(g.sm.fp64_cycles),
+            "xu": round(g.sm.xu_cycles), "imad": round(g.sm.imad_cycles),
             "barrier_latency": g.sm.barrier_latency, "line_limit": g.l1.line_limit, "store_limit": g.l1.store_limit,
             "queue": g.l1.queue, "hit_latency": g.l1.hit_latency, "return_latency": g.l1.return_latency,
             "store_wavefronts": g.l1.store_wavefronts, "miss_wavefronts": g.l1.miss_wavefronts,
@@ -301,6 +303,8 @@ class Machine:
         due[:] = FOREVER
         ways = _aligned(lines, LINE)
         ways[:] = np.array((-1, -1, 0, 0), LINE)
+        schedulers = np.zeros(sms * 4, LANE)
+        schedulers["due"] = FOREVER
         warps, operations = _aligned(rows, WARP), self._operations(source)
         table["copies"] = np.isin(operations["kind"], (ASYNC_COPY, LDGDEPBAR)).any()
         channel_deals = crossbar.deal_table(int(p["channels"]), crossbar.CHANNEL_ROUNDS)
@@ -311,9 +315,10 @@ class Machine:
         return (
             SMs(
                 parameters=table, totals=totals, sms=state, warps=warps, ctas=np.zeros(slots, CTA),
-                due=due, wheel=np.zeros(64 * words, np.int64), cycles=np.zeros(words, np.int64),
+                due=due, wheel=np.zeros(64 * words, np.int64),
+                served=np.zeros(64 * words, np.int64), cycles=np.zeros(words, np.int64),
                 fifo=np.zeros(sms * sm.FIFO, np.int32),
-                ops=operations, lanes=np.zeros(sms * 4, LANE), boards=warps.view(np.int64),
+                ops=operations, lanes=schedulers, boards=warps.view(np.int64),
                 board_pending=warps.view(np.int32), groups=np.zeros(rows * sm.GROUPS, GROUP), messages=messages,
                 free=stacks(pool), outs=outs, stores=stores, responses=responses,
                 lines=ways, turns=np.zeros(lines // l1.WAYS, np.uint8),

@@ -14,7 +14,9 @@ TICK_BITS = 6
 TICK = 1 << TICK_BITS  # ticks of an SM cycle
 FOREVER = np.int64(1) << np.int64(56)
 RESPONSE_BITS = 24  # of a response: cycle << 24 | message
-NEVER = FOREVER << np.int64(6)  # as a key: cycle × 64 + row of the SM
+KEY_BITS = 7  # of a key: cycle << 7 | row of the SM, or | 64 + scheduler that serves one of those that wait for it
+SERVICE = 1 << 6
+NEVER = FOREVER << np.int64(6)  # as a key
 
 # Message kinds.
 READ, WRITE, ATOMIC, REDUCTION = 0, 1, 2, 3
@@ -86,6 +88,7 @@ SM_STATE = np.dtype(
         ("now", np.int64),
         ("tag_free", np.int64),
         ("data_free", np.int64),
+        ("begun_at", np.int64),  # when the LSU began its last instruction: it takes them in order
         ("port_free", np.int64),  # ticks, request port
         ("return_free", np.int64),  # ticks, return port
         ("free", np.int32),  # messages left
@@ -171,8 +174,17 @@ OPS = np.dtype(
     align=True,
 )
 
-LANE = np.dtype(  # a scheduler: cycle from which it, and each of its slower pipes, is free
-    [(name, np.int64) for name in ("issue", "int", "fma", "fp64", "xu", "imad")], align=True
+LSU_QUEUE = 16  # memory instructions of a scheduler that can wait for the LSU
+LANE = np.dtype(  # a scheduler: cycle from which it and each of its slower pipes is free
+    [(name, np.int64) for name in ("issue", "int", "fma", "fp64", "xu", "imad")]
+    + [
+        ("begun", np.int64, LSU_QUEUE),  # when its last memory instructions left the queue for the LSU
+        ("sent", np.int64),  # memory instructions that it has put there
+        ("left", np.int64),  # those that left it
+        ("waiting", np.int64),  # rows of the SM that wait for any of these, as a bit map
+        ("due", np.int64),  # cycle in which it serves the next of them
+    ],
+    align=True,
 )
 
 GROUP = np.dtype(  # a group of asynchronous copies of a warp

@@ -2,11 +2,14 @@
 """The SM array: warps, schedulers, barriers, L1TEX with its tag and data stages, shared memory.
 
 A warp issues in order. Of each operation: the plain instructions before it take scheduler slots and the warp's own
-stall cycles; it waits for its scoreboards; it issues; its stall cycles pass. Memory operations go through one queue:
-tag stage (tag wavefronts), data stage (data wavefronts, shared with shared memory), L1 look-up a line, a message to
-L2 for each line with missing sectors. Sectors under way merge. When lines or stores outstanding reach their limit the
-queue stops, and goes on with the response that makes room. All of this happens at the event's own time; latencies are
-added to completions only.
+stall cycles; it waits for its scoreboards; it issues; its stall cycles pass. Of the warps that wait for a scheduler, a
+pipe or a place in the LSU's queue, those of the oldest CTA go first, within a CTA the first come (measured: clocks that
+warps of arithmetic, of shared memory and of loads read on the way, CTAs of 64 to 1024 threads).
+
+Memory operations go through one queue, in order: tag stage (tag wavefronts), data stage (data wavefronts, shared with
+shared memory), L1 look-up a line, a message to L2 for each line with missing sectors. Sectors under way merge. When
+lines or stores outstanding reach their limit the queue stops, and goes on with the response that makes room. All of
+this happens at the event's own time; latencies are added to completions only.
 """
 
 from __future__ import annotations
@@ -41,6 +44,7 @@ from warpsim.machine.records import (
     FOREVER,
     GAP,
     IDLE,
+    KEY_BITS,
     LEAVE,
     NEVER,
     PENDING_FIRST,
@@ -49,6 +53,7 @@ from warpsim.machine.records import (
     READ,
     RESPONSE_BITS,
     RUNNING,
+    SERVICE,
     TICK_BITS,
     WAITING,
     WRITE,
@@ -114,17 +119,88 @@ def put(wheel, cycles, due, first, begin, end, row, time):
         cycles[k >> 6] |= ONE << (k & 63)
     else:
         due[first + row] = time
-    return time << 6 | row
+    return time << KEY_BITS | row
 
 
 @inlined
-def next_key(wheel, cycles, begin):
-    """Key of the first event on the wheel."""
+def put_service(served, cycles, lane, number, begin, end, time):
+    """Note that a scheduler serves those that wait for it at `time`, if not before. Returns its key."""
+    time = max(time, begin)
+    if time < lane.due:
+        lane.due = time
+        if time < end:
+            k = time - begin
+            served[k] |= ONE << number
+            cycles[k >> 6] |= ONE << (k & 63)
+            return time << KEY_BITS | SERVICE | number
+    return NEVER
+
+
+@inlined
+def next_key(wheel, served, cycles, begin):
+    """Key of the first event on the wheel: in each cycle those of warps, then those of schedulers."""
     for word in range(cycles.shape[0]):
         if cycles[word]:
             k = word << 6 | lowest(cycles[word])
-            return (begin + k) << 6 | lowest(wheel[k])
+            if wheel[k]:
+                return (begin + k) << KEY_BITS | lowest(wheel[k])
+            return (begin + k) << KEY_BITS | SERVICE | lowest(served[k])
     return NEVER
+
+
+@inlined
+def take(wheel, served, cycles, k):
+    """Take the first event off the wheel, which is in the k-th cycle."""
+    if wheel[k]:
+        wheel[k] &= wheel[k] - 1
+    else:
+        served[k] &= served[k] - 1
+    if wheel[k] | served[k] == 0:
+        cycles[k >> 6] &= cycles[k >> 6] - 1
+
+
+@inlined
+def opening(lane, op, phase, queue):
+    """Cycle from which a scheduler can take what a warp asks for: plain instructions, or the operation itself."""
+    free_at = lane.issue
+    if phase == GAP:
+        if op.pipes:
+            # Those of a pipe come last in their run.
+            slots = op.slots
+            if op.int_cycles > 0:
+                free_at = max(free_at, lane.int - max(0, slots - op.int_cycles))
+            if op.fma_cycles > 0:
+                free_at = max(free_at, lane.fma - max(0, slots - op.fma_cycles))
+            if op.fp64_cycles > 0:
+                free_at = max(free_at, lane.fp64 - max(0, slots - op.fp64_cycles))
+            if op.xu_cycles > 0:
+                free_at = max(free_at, lane.xu - max(0, slots - op.xu_cycles))
+            if op.imad_cycles > 0:
+                free_at = max(free_at, lane.imad - max(0, slots - op.imad_cycles))
+    elif LOAD <= op.kind <= ASYNC_COPY:
+        free_at = max(free_at, lane.begun[lane.sent % queue])
+    return free_at
+
+
+@compiled
+def choose(lane, warps, first_row, ops, time, queue):
+    """Of the warps that wait for a scheduler, the first come of the oldest CTA that it can take.
+
+    Returns its row in the SM, or -1 and the cycle in which there is one.
+    """
+    best, soonest = np.int64(-1), FOREVER
+    age, since = FOREVER, FOREVER
+    left = lane.waiting
+    while left:
+        r = lowest(left)
+        left &= left - 1
+        w = warps[first_row + r]
+        free_at = max(opening(lane, ops[w.op], w.phase, queue), w.since)
+        if free_at > time:
+            soonest = min(soonest, free_at)
+        elif w.started < age or (w.started == age and w.since < since):
+            best, age, since = r, np.int64(w.started), np.int64(w.since)
+    return best, soonest
 
 
 @inlined
@@ -226,7 +302,7 @@ def advance(m, end):
     block_first, block_count = borrowed(m.block_first), borrowed(m.block_count)
     retirements, statistics, log = borrowed(m.retirements), borrowed(m.statistics), borrowed(m.log)
     block_mask, word_mask = m.block_mask, m.word_mask
-    wheel, cycles = borrowed(m.wheel), borrowed(m.cycles)
+    wheel, served, cycles = borrowed(m.wheel), borrowed(m.served), borrowed(m.cycles)
     rows = p.rows
     pool = free.shape[0] // sms.shape[0]
     by_sets, by_schedulers = inverse_of(p.l1_sets), inverse_of(p.schedulers)
@@ -251,14 +327,21 @@ def advance(m, end):
             soon &= soon - 1
             put(wheel, cycles, due, base, begin, end, r, due[base + r])
             due[base + r] = FOREVER
-        top = next_key(wheel, cycles, begin)
+        for number in range(p.schedulers):
+            lane = lanes[sm * 4 + number]
+            time = lane.due
+            if time < end:
+                lane.due = FOREVER
+                put_service(served, cycles, lane, number, begin, end, time)
+        top = next_key(wheel, served, cycles, begin)
         response = NO_RESPONSE
         if s.response_head < s.response_tail:
             response = responses[first_response + (s.response_head & ring)]
         tr = response >> RESPONSE_BITS
         stopped = False
+        service = 0
         while True:
-            # The next event: a queued memory operation, a response, or a warp.
+            # The next event: a queued memory operation, a response, a warp, or a scheduler.
             if s.fifo_count > 0 and s.blocked == 0:
                 r = fifo[sm * FIFO + s.fifo_head]
                 s.fifo_head = (s.fifo_head + 1) & (FIFO - 1)
@@ -267,7 +350,7 @@ def advance(m, end):
                 from_fifo = True
             else:
                 from_fifo = False
-                tw = top >> 6
+                tw = top >> KEY_BITS
                 if tr <= tw:
                     if tr >= end:
                         break
@@ -367,18 +450,33 @@ def advance(m, end):
                     break
                 r = top & 63
                 t = tw
-                k = t - begin
-                wheel[k] &= wheel[k] - 1
-                if wheel[k] == 0:
-                    cycles[k >> 6] &= cycles[k >> 6] - 1
-                top = next_key(wheel, cycles, begin)
+                service = top & SERVICE
+                take(wheel, served, cycles, t - begin)
+                top = next_key(wheel, served, cycles, begin)
                 s.now = t
+            number = r if service else rest(r, p.schedulers, by_schedulers)
+            lane = lanes[sm * 4 + number]
+            chosen = False
+            if service:
+                service = 0
+                if lane.due != t:
+                    continue
+                lane.due = FOREVER
+                r, soonest = choose(lane, warps, first_row, ops, t, p.queue)
+                if r >= 0:
+                    chosen = True
+                    lane.waiting ^= ONE << r
+                    w = warps[first_row + r]
+                    soonest = t + (max(1, ops[w.op].slots) if w.phase == GAP else 1)
+                if lane.waiting and soonest < FOREVER:
+                    top = min(top, put_service(served, cycles, lane, number, begin, end, soonest))
+                if not chosen:
+                    continue
             row = first_row + r
             w = warps[row]
             w.state = RUNNING
-            lane = lanes[sm * 4 + rest(r, p.schedulers, by_schedulers)]
             # The warp goes on inline while nothing else comes first.
-            limit = min(top, tr << 6, end << 6)
+            limit = min(top, tr << KEY_BITS, end << KEY_BITS)
             while True:
                 if w.phase == GAP:
                     if w.op == w.end:
@@ -393,35 +491,48 @@ def advance(m, end):
                             break
                         block = blocks[row * (block_mask + 1) + (at & block_mask)]
                         block_head[row] = at + 1
-                        if block_first[block] != w.end:
-                            t += p.branch_latency
+                        taken = block_first[block] != w.end
                         w.op = block_first[block]
                         w.end = w.op + block_count[block]
+                        if taken and p.branch_latency > 0:
+                            t += p.branch_latency
+                            if ((t << KEY_BITS) | r) >= limit:
+                                top = min(top, put(wheel, cycles, due, base, begin, end, r, t))
+                                break
                     op = ops[w.op]
                     slots = op.slots
                     if slots > 0 or op.pipes:
-                        start = max(t, lane.issue)
-                        lane.issue = start + slots
+                        if not chosen:
+                            free_at = opening(lane, op, GAP, p.queue)
+                            if lane.waiting or free_at > t:
+                                w.since = t
+                                lane.waiting |= ONE << r
+                                free_at = max(free_at, t)
+                                top = min(top, put_service(served, cycles, lane, number, begin, end, free_at))
+                                break
+                        chosen = False
+                        lane.issue = t + slots
                         s.issued += slots
-                        t2 = start + max(op.gap_stall, slots)
-                        if op.int_cycles > 0:
-                            lane.int = max(start, lane.int) + op.int_cycles
-                            t2 = max(t2, lane.int)
-                        if op.fma_cycles > 0:
-                            lane.fma = max(start, lane.fma) + op.fma_cycles
-                            t2 = max(t2, lane.fma)
-                        if op.fp64_cycles > 0:
-                            lane.fp64 = max(start, lane.fp64) + op.fp64_cycles
-                            t2 = max(t2, lane.fp64)
-                        if op.xu_cycles > 0:
-                            lane.xu = max(start, lane.xu) + op.xu_cycles
-                            t2 = max(t2, lane.xu)
-                        if op.imad_cycles > 0:
-                            lane.imad = max(start, lane.imad) + op.imad_cycles
-                            t2 = max(t2, lane.imad)
-                        t = max(t, t2)
+                        t2 = t + max(op.gap_stall, slots)
+                        if op.pipes:
+                            if op.int_cycles > 0:
+                                lane.int = max(t, lane.int) + op.int_cycles
+                                t2 = max(t2, lane.int - p.int)
+                            if op.fma_cycles > 0:
+                                lane.fma = max(t, lane.fma) + op.fma_cycles
+                                t2 = max(t2, lane.fma - p.fma)
+                            if op.fp64_cycles > 0:
+                                lane.fp64 = max(t, lane.fp64) + op.fp64_cycles
+                                t2 = max(t2, lane.fp64 - p.fp64)
+                            if op.xu_cycles > 0:
+                                lane.xu = max(t, lane.xu) + op.xu_cycles
+                                t2 = max(t2, lane.xu - p.xu)
+                            if op.imad_cycles > 0:
+                                lane.imad = max(t, lane.imad) + op.imad_cycles
+                                t2 = max(t2, lane.imad - p.imad)
+                        t = t2
                     w.phase = CHECK
-                    if ((t << 6) | r) >= limit:
+                    if ((t << KEY_BITS) | r) >= limit:
                         top = min(top, put(wheel, cycles, due, base, begin, end, r, t))
                         break
                 op = ops[w.op]
@@ -437,19 +548,22 @@ def advance(m, end):
                             statistics[op.index].stalls += ready - t
                             s.stall_cycles += ready - t
                             t = ready
-                            if ((t << 6) | r) >= limit:
+                            if ((t << KEY_BITS) | r) >= limit:
                                 top = min(top, put(wheel, cycles, due, base, begin, end, r, t))
                                 break
                 if w.phase == PORT:
-                    w.phase = EXECUTE
-                    start = max(t, lane.issue)
-                    lane.issue = start + 1
-                    s.issued += 1
-                    if start > t:
-                        t = start
-                        if ((t << 6) | r) >= limit:
-                            top = min(top, put(wheel, cycles, due, base, begin, end, r, t))
+                    if not chosen:
+                        free_at = opening(lane, op, PORT, p.queue)
+                        if lane.waiting or free_at > t:
+                            w.since = t
+                            lane.waiting |= ONE << r
+                            free_at = max(free_at, t)
+                            top = min(top, put_service(served, cycles, lane, number, begin, end, free_at))
                             break
+                    chosen = False
+                    w.phase = EXECUTE
+                    lane.issue = t + 1
+                    s.issued += 1
                 # Execute at t.
                 kind = op.kind
                 next_time = t + op.stall
@@ -473,6 +587,9 @@ def advance(m, end):
                             full = s.loads >= p.line_limit or s.free < 33 or s.waiters < 33
                         if full:
                             w.state = AT_LSU
+                            if not from_fifo:
+                                lane.begun[lane.sent % p.queue] = FOREVER
+                                lane.sent += 1
                             if from_fifo:
                                 s.fifo_head = (s.fifo_head - 1) & (FIFO - 1)
                                 fifo[sm * FIFO + s.fifo_head] = r
@@ -504,7 +621,7 @@ def advance(m, end):
                             done = start + data - 1 + p.shared_latency
                             source = start + data
                         else:
-                            start = max(t, s.tag_free)
+                            start = max(t, s.tag_free, s.begun_at)
                             s.tag_free = start + tag
                             s.tag_busy += tag
                             data_start = max(start, s.data_free)
@@ -693,8 +810,14 @@ def advance(m, end):
                             )
                         if noted > 0:
                             log[noted - 1].end = max(done, source)
-                        if held - p.queue > next_time:
-                            next_time = held - p.queue
+                        s.begun_at = held
+                        lane.begun[lane.left % p.queue] = held
+                        lane.left += 1
+                        if not from_fifo:
+                            lane.sent += 1
+                        elif lane.waiting:
+                            held = max(t, lane.issue, held)
+                            top = min(top, put_service(served, cycles, lane, number, begin, end, held))
                     else:
                         word_head[row] = at + 1 + count
                 elif kind == FIXED:
@@ -769,7 +892,7 @@ def advance(m, end):
                 w.phase = GAP
                 from_fifo = False
                 t = next_time
-                if ((t << 6) | r) >= limit or (s.fifo_count > 0 and s.blocked == 0):
+                if ((t << KEY_BITS) | r) >= limit or (s.fifo_count > 0 and s.blocked == 0):
                     top = min(top, put(wheel, cycles, due, base, begin, end, r, t))
                     break
             if stopped:
@@ -777,12 +900,11 @@ def advance(m, end):
         if stopped:
             starved += 1
             while top < NEVER:
-                k = (top >> 6) - begin
-                due[base + (top & 63)] = top >> 6
-                wheel[k] &= wheel[k] - 1
-                if wheel[k] == 0:
-                    cycles[k >> 6] &= cycles[k >> 6] - 1
-                top = next_key(wheel, cycles, begin)
+                k = (top >> KEY_BITS) - begin
+                if not top & SERVICE:  # a scheduler keeps its own
+                    due[base + (top & 63)] = top >> KEY_BITS
+                take(wheel, served, cycles, k)
+                top = next_key(wheel, served, cycles, begin)
         else:
             s.until = end
     return starved
