@@ -124,8 +124,30 @@ def bank_wavefronts(c, op, a, active, width, kind):
 
 
 @njit
+def _strange(load, last, past, mine):
+    """1 if a whole word with these shadows may not be accessed by a warp whose mark is `mine`, else 0."""
+    epoch, warp = mine >> np.uint32(12), mine >> np.uint32(6) & np.uint32(63)
+    stranger = np.uint32(last >> np.uint32(12) == epoch) & np.uint32(last >> np.uint32(6) & np.uint32(63) != warp)
+    if load:
+        return np.uint32(last == np.uint32(0)) | stranger
+    other = np.uint32(past >> np.uint32(6) & np.uint32(63) != warp) | np.uint32(past & np.uint32(16) != np.uint32(0))
+    return stranger | np.uint32(past >> np.uint32(12) == epoch) & other
+
+
+@njit
+def _reader(past, mine):
+    """The shadow of a whole word's last reader after a warp whose mark is `mine` has read it."""
+    warp = mine >> np.uint32(6) & np.uint32(63)
+    several = np.uint32(past >> np.uint32(6) & np.uint32(63) != warp) << np.uint32(4) | past & np.uint32(16)
+    return mine | (several if past >> np.uint32(12) == mine >> np.uint32(12) else np.uint32(0))
+
+
+@njit
 def _whole(c, op, row, slot, a, data, unknown):
-    """A shared load or store of whole words by all lanes, the common case, without branches; False: look closer."""
+    """A shared load or store of whole words by all lanes, the common case, without branches; False: look closer.
+
+    Lanes side by side, and a word that all lanes load, are one piece of consecutive words.
+    """
     epoch = np.uint32(i64(c[C_EPOCH])[slot] & 0xFFFFF)
     warp = np.uint32(row - slot * c[C_WARPS])
     stride = c[C_WORD_STRIDE]
@@ -136,46 +158,59 @@ def _whole(c, op, row, slot, a, data, unknown):
     load = op[O_ACTION] == LOADS
     mine = np.uint32(epoch << np.uint32(12) | warp << np.uint32(6) | np.uint32(15))
     words = op[O_WIDTH] >> 2
+    first = a[0] >> 2
+    stray, apart = np.int64(0), np.int64(0)
+    for lane in range(32):
+        stray |= a[lane] - a[0] - lane * op[O_WIDTH]
+        apart |= a[lane] - a[0]
+    one = load and apart == 0
+    piece = 32 * words if stray == 0 else (words if one else 0)
     if c[C_RACES] != 0:
         wrong = np.uint32(0)
-        for k in range(words):
+        for w in range(first, first + piece):
+            wrong |= _strange(load, written[w], read[w], mine)
+        for k in range(words if piece == 0 else 0):
             for lane in range(32):
                 w = (a[lane] >> 2) + k
-                last = written[w]
-                stranger = np.uint32(last >> np.uint32(12) == epoch) & np.uint32(
-                    last >> np.uint32(6) & np.uint32(63) != warp
-                )
-                if load:
-                    wrong |= np.uint32(last == np.uint32(0)) | stranger
-                else:
-                    past = read[w]
-                    other = np.uint32(past >> np.uint32(6) & np.uint32(63) != warp) | np.uint32(
-                        past & np.uint32(16) != np.uint32(0)
-                    )
-                    wrong |= stranger | np.uint32(past >> np.uint32(12) == epoch) & other
+                wrong |= _strange(load, written[w], read[w], mine)
         if wrong != np.uint32(0):
             return False
-        for k in range(words):
+        if load:
+            for w in range(first, first + piece):
+                read[w] = _reader(read[w], mine)
+        else:
+            for w in range(first, first + piece):
+                written[w] = mine
+        for k in range(words if piece == 0 else 0):
             for lane in range(32):
                 w = (a[lane] >> 2) + k
                 if load:
-                    past = read[w]
-                    several = np.uint32(past >> np.uint32(6) & np.uint32(63) != warp) << np.uint32(
-                        4
-                    ) | past & np.uint32(16)
-                    read[w] = mine | (several if past >> np.uint32(12) == epoch else np.uint32(0))
+                    read[w] = _reader(read[w], mine)
                 else:
                     written[w] = mine
-    if load:
-        for k in range(words):
-            veil = np.uint32(0)
+    for k in range(words):
+        if one:
             for lane in range(32):
-                w = (a[lane] >> 2) + k
-                data[k * 32 + lane] = shared[w]
-                veil |= np.uint32(hidden[w]) << np.uint32(lane)
+                data[k * 32 + lane] = shared[first + k]
+            if hidden[first + k]:
+                unknown[k] = np.uint32(0xFFFFFFFF)
+        elif load:
+            veil = np.uint32(0)
+            if stray == 0 and words == 1:
+                for lane in range(32):
+                    data[lane] = shared[first + lane]
+                    veil |= np.uint32(hidden[first + lane]) << np.uint32(lane)
+            else:
+                for lane in range(32):
+                    w = (a[lane] >> 2) + k
+                    data[k * 32 + lane] = shared[w]
+                    veil |= np.uint32(hidden[w]) << np.uint32(lane)
             unknown[k] |= veil
-    else:
-        for k in range(words):
+        elif stray == 0 and words == 1:
+            for lane in range(32):
+                shared[first + lane] = data[lane]
+                hidden[first + lane] = np.uint8(unknown[0] >> np.uint32(lane) & np.uint32(1))
+        else:
             for lane in range(32):
                 w = (a[lane] >> 2) + k
                 shared[w] = data[k * 32 + lane]
