@@ -94,13 +94,13 @@ def schedule(counts, buckets, i, time, now):
 @compiled
 def send(m, now, end):
     """Move the requests that leave the SMs before cycle `end` on to the slices; returns how many."""
+    ring, size = m.outs.shape[0] // m.sms.shape[0], m.deals.shape[0] // DEALS
+    m = borrowed(m)
     p = m.parameters[0]
-    sms, messages, deals = borrowed(m.sms), borrowed(m.messages), borrowed(m.deals)
-    counts, buckets = borrowed(m.counts), borrowed(m.buckets)
-    outs, stores = borrowed(m.outs), borrowed(m.stores)
-    ring = outs.shape[0] // sms.shape[0]
+    sms, messages, deals, counts, buckets = m.sms, m.messages, m.deals, m.counts, m.buckets
+    outs, stores = m.outs, m.stores
     half = p.slices // p.partitions
-    size, clump = deals.shape[0] // DEALS, p.interleave_lines
+    clump = p.interleave_lines
     by_size, by_clump, by_half, by_sets = inverse_of(size), inverse_of(clump), inverse_of(half), inverse_of(p.sets)
     moved = 0
     limit = end << TICK_BITS
@@ -171,9 +171,8 @@ def merge(p, total, messages, leaders, follows, msg, i):
 
 
 @inlined
-def respond(p, sms, messages, responses, follows, i, time):
+def respond(p, sms, messages, responses, ring, follows, i, time):
     """Hand the response of a message, and of those that merged with it, over through the return ports of their SMs."""
-    ring = responses.shape[0] // sms.shape[0]
     shared = np.int64(1)
     if messages[i].kind == READ:
         shared = np.int64(messages[i].operations)

@@ -50,24 +50,19 @@ def drain(ch, start, turnaround):
 @compiled
 def advance(m, begin, end):
     """Carry out the commands of this window in order of time."""
-    p = m.parameters[0]
-    total = m.totals[0]
-    messages, commands, channels = borrowed(m.messages), borrowed(m.commands), borrowed(m.channels)
-    deals = borrowed(m.channel_deals)
-    counts, buckets, open_piece, tail = (
-        borrowed(m.counts),
-        borrowed(m.buckets),
-        borrowed(m.open_piece),
-        borrowed(m.tail),
-    )
-    order, starts, log = borrowed(m.order), borrowed(m.starts), borrowed(m.log)
-    size = deals.shape[0] // DEALS
+    size = m.channel_deals.shape[0] // DEALS
+    m = borrowed(m)
+    p, total = m.parameters[0], m.totals[0]
+    messages, commands, channels, deals = m.messages, m.commands, m.channels, m.channel_deals
+    counts, buckets, open_piece, tail = m.counts, m.buckets, m.open_piece, m.tail
+    order, starts, log = m.order, m.starts, m.log
     by_size, by_clump = inverse_of(size), inverse_of(p.clump_lines)
     by_piece, by_open = inverse_of(p.piece_lines), inverse_of(p.open_pieces)
     # Sort by cycle; what slices hand over after this window stays for the next.
     count = total.commands
     length = end - begin
-    starts[: length + 2] = 0
+    for k in range(length + 2):
+        starts[k] = 0
     for k in range(count):
         starts[min(max((commands[k].time >> TICK_BITS) - begin, 0), length) + 1] += 1
     for k in range(length):

@@ -26,16 +26,28 @@ inlined = njit(error_model="numpy", nogil=True, forceinline=True)  # passing an 
 
 
 @intrinsic
-def borrowed(typingctx: Any, array: Any) -> Any:
-    """The array without its owner: passing it on costs no atomic reference counting. The caller keeps the owner."""
+def borrowed(typingctx: Any, arrays: Any) -> Any:
+    """A named tuple's arrays without their owners and lengths, so that passing one on and indexing it cost nothing.
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        view = context.make_array(array)(context, builder, args[0])
+    Indices are not negative then. The caller keeps the owners.
+    """
+
+    def bare(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+        if not isinstance(kind, types.Array):
+            return value
+        view = context.make_array(kind)(context, builder, value)
         view.meminfo = cgutils.get_null_value(view.meminfo.type)
         view.parent = cgutils.get_null_value(view.parent.type)
+        view.nitems = cgutils.get_null_value(view.nitems.type)
+        view.shape = cgutils.get_null_value(view.shape.type)  # what would be added to a negative index
         return view._getvalue()
 
-    return array(array), codegen
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        values = cgutils.unpack_tuple(builder, args[0])
+        values = [bare(context, builder, kind, value) for kind, value in zip(arrays.types, values, strict=True)]
+        return context.make_tuple(builder, arrays, values)
+
+    return arrays(arrays), codegen
 
 
 @intrinsic

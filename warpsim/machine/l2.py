@@ -182,7 +182,7 @@ def written(p, msg, entries, marks, entry, sets, slice_record, slice_, queue, co
 
 
 @inlined
-def go_on(p, sms, messages, responses, follows, counts, buckets, i, step, time, now):
+def go_on(p, sms, messages, responses, ring, follows, counts, buckets, i, step, time, now):
     """What comes next for a message: nothing yet, an event at `time`, or its response.
 
     One that has its sectors answers at once, or as an event of its own when the slice is behind.
@@ -194,7 +194,7 @@ def go_on(p, sms, messages, responses, follows, counts, buckets, i, step, time, 
             messages[i].stage = RESPOND
             step = LATER
     if step == ANSWERED:
-        respond(p, sms, messages, responses, follows, i, time)
+        respond(p, sms, messages, responses, ring, follows, i, time)
     elif step == LATER:
         messages[i].time = time
         schedule(counts, buckets, i, time, now)
@@ -225,7 +225,7 @@ def arrive(messages, entries, entry, got, sets, slice_record, stack, depth):
 
 
 @inlined
-def filled(p, sms, messages, responses, follows, counts, buckets, entries, sets, slices, stack, i, time, now):
+def filled(p, sms, messages, responses, ring, follows, counts, buckets, entries, sets, slices, stack, i, time, now):
     """Sectors of a message arrived from DRAM or the other side: into its entries, on to all that waited for them."""
     depth = 1
     stack[0] = i
@@ -250,7 +250,7 @@ def filled(p, sms, messages, responses, follows, counts, buckets, entries, sets,
             if (entries[entry].state >> 8) & msg.mask & 15:
                 wait(messages, entries, entry, j)
                 continue
-        go_on(p, sms, messages, responses, follows, counts, buckets, j, FINISHED, time, now)
+        go_on(p, sms, messages, responses, ring, follows, counts, buckets, j, FINISHED, time, now)
 
 
 @inlined
@@ -275,7 +275,7 @@ def write(slice_record, time, ticks):
 
 @inlined
 def serve(p, total, msg, i, stage, messages, entries, marks, sets, slices, queue, commands, channels, statistics, deals,
-          sets_per_slice, by_deals, by_clump):  # fmt: skip
+          size, sets_per_slice, by_deals, by_clump):  # fmt: skip
     """A message is at a slice, the near one or its home; returns what comes next for it, and when."""
     at_home = stage == HOME
     kind = msg.kind
@@ -395,7 +395,6 @@ def serve(p, total, msg, i, stage, messages, entries, marks, sets, slices, queue
             else:
                 written(p, msg, entries, marks, entry, sets, here, slice_, queue, commands, total, through)
             if p.write_queue_ticks > 0:
-                size = deals.shape[0] // DEALS
                 channel = channels[np.int64(place(line & 0x7FFFFFFF, deals, size, by_deals, p.clump_lines, by_clump))]
                 done += max(0, channel.free + max(channel.backlog, channel.rows) - through - p.write_queue_ticks)
             return FINISHED, done
@@ -422,17 +421,15 @@ def serve(p, total, msg, i, stage, messages, entries, marks, sets, slices, queue
 @compiled
 def advance(m, begin, end):
     """Serve all events of the cycles from `begin` to before `end`."""
-    p = m.parameters[0]
-    total = m.totals[0]
-    sms, messages, responses = borrowed(m.sms), borrowed(m.messages), borrowed(m.responses)
-    counts, buckets, follows = borrowed(m.counts), borrowed(m.buckets), borrowed(m.follows)
-    entries, marks = borrowed(m.entries), borrowed(m.marks)
-    sets, slices, queue, stack = borrowed(m.sets), borrowed(m.slices), borrowed(m.queue), borrowed(m.stack)
-    commands, channels, statistics = borrowed(m.commands), borrowed(m.channels), borrowed(m.statistics)
-    leaders = borrowed(m.leaders)
-    deals = borrowed(m.channel_deals)
+    ring, size = m.responses.shape[0] // m.sms.shape[0], m.channel_deals.shape[0] // DEALS
+    m = borrowed(m)
+    p, total = m.parameters[0], m.totals[0]
+    sms, messages, responses, follows, leaders = m.sms, m.messages, m.responses, m.follows, m.leaders
+    counts, buckets, entries, marks, sets, slices = m.counts, m.buckets, m.entries, m.marks, m.sets, m.slices
+    queue, stack, commands, channels, statistics = m.queue, m.stack, m.commands, m.channels, m.statistics
+    deals = m.channel_deals
     sets_per_slice = p.sets
-    by_deals, by_clump = inverse_of(deals.shape[0] // DEALS), inverse_of(p.clump_lines)
+    by_deals, by_clump = inverse_of(size), inverse_of(p.clump_lines)
     for now in range(begin, end):
         b = now & (CALENDAR - 1)
         # Bring in what the next cycles work on, in steps that each need the last.
@@ -468,7 +465,7 @@ def advance(m, begin, end):
             msg = messages[i]
             t = msg.time
             if (t >> TICK_BITS) > now:
-                go_on(p, sms, messages, responses, follows, counts, buckets, i, LATER, t, now)
+                go_on(p, sms, messages, responses, ring, follows, counts, buckets, i, LATER, t, now)
                 continue
             stage = msg.stage
             if stage == FILL:
@@ -493,7 +490,21 @@ def advance(m, begin, end):
                 if not simple:
                     step = NOTHING
                     filled(
-                        p, sms, messages, responses, follows, counts, buckets, entries, sets, slices, stack, i, t, now
+                        p,
+                        sms,
+                        messages,
+                        responses,
+                        ring,
+                        follows,
+                        counts,
+                        buckets,
+                        entries,
+                        sets,
+                        slices,
+                        stack,
+                        i,
+                        t,
+                        now,
                     )
             elif stage == RESPOND:
                 step, at = ANSWERED, t
@@ -502,7 +513,7 @@ def advance(m, begin, end):
                     continue
                 step, at = serve(
                     p, total, msg, i, stage, messages, entries, marks, sets, slices, queue, commands, channels,
-                    statistics, deals, sets_per_slice, by_deals, by_clump,
+                    statistics, deals, size, sets_per_slice, by_deals, by_clump,
                 )  # fmt: skip
-            go_on(p, sms, messages, responses, follows, counts, buckets, i, step, at, now)
+            go_on(p, sms, messages, responses, ring, follows, counts, buckets, i, step, at, now)
         counts[b] = 0

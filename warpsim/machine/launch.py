@@ -22,9 +22,10 @@ from warpsim.machine.sm import GROUPS
 @compiled
 def start(m, slots, times):
     """Put the warps of the CTAs launched in these slots at these cycles on their SMs."""
+    m = borrowed(m)
     p = m.parameters[0]
-    sms, warps, ctas, due = borrowed(m.sms), borrowed(m.warps), borrowed(m.ctas), borrowed(m.due)
-    groups, board_pending, board_time = borrowed(m.groups), borrowed(m.board_pending), borrowed(m.boards)
+    sms, warps, ctas, due = m.sms, m.warps, m.ctas, m.due
+    groups, board_pending, board_time = m.groups, m.board_pending, m.boards
     for k in range(slots.shape[0]):
         slot = slots[k]
         if k + 2 < slots.shape[0]:

@@ -46,6 +46,7 @@ from warpsim.machine.records import (
     IDLE,
     KEY_BITS,
     LEAVE,
+    LSU_QUEUE,
     NEVER,
     PENDING_FIRST,
     PENDING_STRIDE,
@@ -137,26 +138,30 @@ def put_service(served, cycles, lane, number, begin, end, time):
 
 
 @inlined
-def next_key(wheel, served, cycles, begin):
+def next_key(wheel, served, cycles, words, begin):
     """Key of the first event on the wheel: in each cycle those of warps, then those of schedulers."""
-    for word in range(cycles.shape[0]):
-        if cycles[word]:
-            k = word << 6 | lowest(cycles[word])
-            if wheel[k]:
-                return (begin + k) << KEY_BITS | lowest(wheel[k])
-            return (begin + k) << KEY_BITS | SERVICE | lowest(served[k])
-    return NEVER
+    k = np.int64(-1)
+    for word in range(words - 1, -1, -1):
+        bits = cycles[word]
+        k = word << 6 | lowest(bits) if bits else k
+    if k < 0:
+        return NEVER
+    row = wheel[k]
+    return (begin + k) << KEY_BITS | (lowest(row) if row else SERVICE | lowest(served[k]))
 
 
 @inlined
-def take(wheel, served, cycles, k):
-    """Take the first event off the wheel, which is in the k-th cycle."""
-    if wheel[k]:
-        wheel[k] &= wheel[k] - 1
-    else:
+def take(wheel, served, cycles, words, begin, top):
+    """Take the first event, of key `top`, off the wheel; returns the key of the next."""
+    k = (top >> KEY_BITS) - begin
+    if top & SERVICE:
         served[k] &= served[k] - 1
-    if wheel[k] | served[k] == 0:
-        cycles[k >> 6] &= cycles[k >> 6] - 1
+    else:
+        wheel[k] &= wheel[k] - 1
+    left = wheel[k] | served[k]
+    bits = cycles[k >> 6]
+    cycles[k >> 6] = bits if left else bits & (bits - 1)
+    return next_key(wheel, served, cycles, words, begin)
 
 
 @inlined
@@ -178,7 +183,7 @@ def opening(lane, op, phase, queue):
             if op.imad_cycles > 0:
                 free_at = max(free_at, lane.imad - max(0, slots - op.imad_cycles))
     elif LOAD <= op.kind <= ASYNC_COPY:
-        free_at = max(free_at, lane.begun[lane.sent % queue])
+        free_at = max(free_at, lane.begun[(lane.sent - queue) & (LSU_QUEUE - 1)])
     return free_at
 
 
@@ -224,14 +229,13 @@ def call_sets(m, p, row, first_line, by_sets):
 
 
 @inlined
-def call_up(m, p, sm, end, by_sets):
+def call_up(m, p, sm, end, by_sets, pool, ring):
     """Bring what the SMs behind `sm` will work on into the host's cache, in four steps, each of which needs the last.
 
     Heads of rings; messages that come back and warps with events; what those messages wake, and the lines of L1 that
     these warps will ask for; then those that the woken ones will.
     """
     sms, due, messages, responses = m.sms, m.due, m.messages, m.responses
-    ring = responses.shape[0] // sms.shape[0] - 1
     sets = BANKS * WAYS * p.l1_sets
     rows = p.rows
     other = sm + 4
@@ -240,7 +244,7 @@ def call_up(m, p, sm, end, by_sets):
         first = other * (ring + 1)
         for k in range(0, 32, 8):
             prefetch(responses, first + ((s.response_head + k) & ring))
-        prefetch(m.free, other * (m.free.shape[0] // sms.shape[0]) + s.free - 1)
+        prefetch(m.free, other * pool + s.free - 1)
         for k in range(0, rows, 8):
             prefetch(due, other * 64 + k)
             prefetch(m.word_head, other * rows + k)
@@ -280,40 +284,27 @@ def call_up(m, p, sm, end, by_sets):
 @compiled
 def advance(m, end):
     """Advance every SM to cycle `end`, or to where it lacks a warp's next block; returns how many lack one."""
-    # Each array leaves the tuple once; the kernel is one piece, for speed.
-    p = m.parameters[0]
-    total = m.totals[0]
-    sms, warps, ctas, due, fifo = (
-        borrowed(m.sms),
-        borrowed(m.warps),
-        borrowed(m.ctas),
-        borrowed(m.due),
-        borrowed(m.fifo),
-    )
-    ops, lanes, groups = borrowed(m.ops), borrowed(m.lanes), borrowed(m.groups)
-    board_time, board_pending = borrowed(m.boards), borrowed(m.board_pending)
-    messages, free = borrowed(m.messages), borrowed(m.free)
-    outs, stores = borrowed(m.outs), borrowed(m.stores)
-    responses = borrowed(m.responses)
-    lines, turns, recent = borrowed(m.lines), borrowed(m.turns), borrowed(m.recent)
-    waiters, free_waiters = borrowed(m.waiters), borrowed(m.free_waiters)
-    blocks, block_head, block_tail = borrowed(m.blocks), borrowed(m.block_head), borrowed(m.block_tail)
-    words, word_head, finished = borrowed(m.words), borrowed(m.word_head), borrowed(m.done)
-    block_first, block_count = borrowed(m.block_first), borrowed(m.block_count)
-    retirements, statistics, log = borrowed(m.retirements), borrowed(m.statistics), borrowed(m.log)
+    # The kernel is one piece, for speed.
+    pool, ring = m.free.shape[0] // m.sms.shape[0], m.responses.shape[0] // m.sms.shape[0] - 1
+    merges, log_room, window_words = m.free_waiters.shape[0] // m.sms.shape[0], m.log.shape[0], m.cycles.shape[0]
+    m = borrowed(m)
+    p, total = m.parameters[0], m.totals[0]
+    sms, warps, ctas, due, fifo, ops, lanes, groups = m.sms, m.warps, m.ctas, m.due, m.fifo, m.ops, m.lanes, m.groups
+    board_time, board_pending, messages, free = m.boards, m.board_pending, m.messages, m.free
+    outs, stores, responses, lines, turns, recent = m.outs, m.stores, m.responses, m.lines, m.turns, m.recent
+    waiters, free_waiters, words, word_head, log = m.waiters, m.free_waiters, m.words, m.word_head, m.log
+    blocks, block_head, block_tail, finished = m.blocks, m.block_head, m.block_tail, m.done
+    block_first, block_count, retirements, statistics = m.block_first, m.block_count, m.retirements, m.statistics
     block_mask, word_mask = m.block_mask, m.word_mask
-    wheel, served, cycles = borrowed(m.wheel), borrowed(m.served), borrowed(m.cycles)
+    wheel, served, cycles = m.wheel, m.served, m.cycles
     rows = p.rows
-    pool = free.shape[0] // sms.shape[0]
     by_sets, by_schedulers = inverse_of(p.l1_sets), inverse_of(p.schedulers)
-    ring = responses.shape[0] // sms.shape[0] - 1
-    merges = free_waiters.shape[0] // sms.shape[0]
     starved = 0
     for sm in range(p.sms):
         s = sms[sm]
         if s.until >= end:
             continue
-        call_up(m, p, sm, end, by_sets)
+        call_up(m, p, sm, end, by_sets, pool, ring)
         base = sm * 64
         begin = s.until
         first_row = sm * rows
@@ -333,7 +324,7 @@ def advance(m, end):
             if time < end:
                 lane.due = FOREVER
                 put_service(served, cycles, lane, number, begin, end, time)
-        top = next_key(wheel, served, cycles, begin)
+        top = next_key(wheel, served, cycles, window_words, begin)
         response = NO_RESPONSE
         if s.response_head < s.response_tail:
             response = responses[first_response + (s.response_head & ring)]
@@ -409,7 +400,7 @@ def advance(m, end):
                                     groups[row * GROUPS + g].time = max(groups[row * GROUPS + g].time, done)
                                     finish_groups(w, row, groups, board_pending, board_time)
                                 if w.state == WAITING:
-                                    ready = ready_time(w, ops[w.op], row, now, board_pending, board_time)
+                                    ready = ready_time(w, ops[w.op], row, max(now, w.since), board_pending, board_time)
                                     if ready >= 0:
                                         stall = ready - w.since
                                         statistics[ops[w.op].index].stalls += stall
@@ -451,8 +442,7 @@ def advance(m, end):
                 r = top & 63
                 t = tw
                 service = top & SERVICE
-                take(wheel, served, cycles, t - begin)
-                top = next_key(wheel, served, cycles, begin)
+                top = take(wheel, served, cycles, window_words, begin, top)
                 s.now = t
             number = r if service else rest(r, p.schedulers, by_schedulers)
             lane = lanes[sm * 4 + number]
@@ -532,11 +522,12 @@ def advance(m, end):
                                 t2 = max(t2, lane.imad - p.imad)
                         t = t2
                     w.phase = CHECK
-                    if ((t << KEY_BITS) | r) >= limit:
+                    if op.kind == DEPBAR and ((t << KEY_BITS) | r) >= limit:
                         top = min(top, put(wheel, cycles, due, base, begin, end, r, t))
                         break
                 op = ops[w.op]
                 if w.phase == CHECK:
+                    # What nothing under way counts on stays; so this need not wait for its cycle, but for groups.
                     w.phase = PORT
                     if op.wait != 0 or op.kind == DEPBAR:
                         ready = ready_time(w, op, row, t, board_pending, board_time)
@@ -544,13 +535,12 @@ def advance(m, end):
                             w.state = WAITING
                             w.since = t
                             break
-                        if ready > t:
-                            statistics[op.index].stalls += ready - t
-                            s.stall_cycles += ready - t
-                            t = ready
-                            if ((t << KEY_BITS) | r) >= limit:
-                                top = min(top, put(wheel, cycles, due, base, begin, end, r, t))
-                                break
+                        statistics[op.index].stalls += ready - t
+                        s.stall_cycles += ready - t
+                        t = ready
+                    if ((t << KEY_BITS) | r) >= limit:
+                        top = min(top, put(wheel, cycles, due, base, begin, end, r, t))
+                        break
                 if w.phase == PORT:
                     if not chosen:
                         free_at = opening(lane, op, PORT, p.queue)
@@ -588,7 +578,7 @@ def advance(m, end):
                         if full:
                             w.state = AT_LSU
                             if not from_fifo:
-                                lane.begun[lane.sent % p.queue] = FOREVER
+                                lane.begun[lane.sent & (LSU_QUEUE - 1)] = FOREVER
                                 lane.sent += 1
                             if from_fifo:
                                 s.fifo_head = (s.fifo_head - 1) & (FIFO - 1)
@@ -811,7 +801,7 @@ def advance(m, end):
                         if noted > 0:
                             log[noted - 1].end = max(done, source)
                         s.begun_at = held
-                        lane.begun[lane.left % p.queue] = held
+                        lane.begun[lane.left & (LSU_QUEUE - 1)] = held
                         lane.left += 1
                         if not from_fifo:
                             lane.sent += 1
@@ -864,7 +854,7 @@ def advance(m, end):
                         w.generation += 1
                         total.warps -= 1
                         s.warp_cycles += t - w.started
-                        if s.watched and w.started < p.log_end and t >= p.log_begin and total.logged < log.shape[0]:
+                        if s.watched and w.started < p.log_end and t >= p.log_begin and total.logged < log_room:
                             q = log[total.logged]
                             total.logged += 1
                             q.start = w.started
@@ -900,11 +890,9 @@ def advance(m, end):
         if stopped:
             starved += 1
             while top < NEVER:
-                k = (top >> KEY_BITS) - begin
                 if not top & SERVICE:  # a scheduler keeps its own
                     due[base + (top & 63)] = top >> KEY_BITS
-                take(wheel, served, cycles, k)
-                top = next_key(wheel, served, cycles, begin)
+                top = take(wheel, served, cycles, window_words, begin, top)
         else:
             s.until = end
     return starved
