@@ -20,8 +20,8 @@ from warpsim.compilation import intrinsic, memory, njit, types
     C_SHARED_STRIDE, C_SHARED_SIZE, C_SHARED_OFFSET, C_WRITTEN, C_READ, C_SHARED_UNKNOWN, C_WORD_STRIDE, C_LOCAL_DATA,
     C_LOCAL_BYTES, C_LOCAL_UNKNOWN, C_EPOCH, C_WARPS, C_BANK_MASKS, C_LINES, C_OUT, C_ERROR, C_LEADERS,
     C_SHARED_WINDOW, C_LOCAL_WINDOW, C_RACES, C_FP_LANES, C_RULES, C_WORST, C_IDEAL, C_ATOMIC_RULE, C_ATOMIC,
-    C_SIZE,
-) = range(56)  # fmt: skip
+    C_REGROUP, C_SIZE,
+) = range(57)  # fmt: skip
 
 # Per-access static description, columns of the table at C_OPS.
 (

@@ -21,11 +21,13 @@ class Control(Frame):
     """Rules of the instructions that choose what runs next; most end their block."""
 
     def call_diverge(self, kind: int, argument: int, mask: ir.Value, back: ir.BasicBlock | None = None) -> None:
-        """Let `divergence.diverge` choose the split to run next, or go on at `back` where it is given."""
+        """Let `divergence` choose the split to run next, or go on at `back` where it is given."""
         b = self.b
+        common = kind in (dv.NEXT, dv.ARRIVE)
+        assert common or any(i.opcode in dv.REGROUPING for i in self.program.instructions)
         self.save()
         typ = ir.FunctionType(I64, [I64, I64, I64, I64, I32, POINTER])
-        callee = b.inttoptr(self.word(ctx.C_DIVERGE), typ.as_pointer())
+        callee = b.inttoptr(self.word(ctx.C_DIVERGE if common else ctx.C_REGROUP), typ.as_pointer())
         wrong = b.call(callee, [self.function.args[0], self.row, I64(kind), I64(argument), mask, self.addresses])
         reload = self.function.append_basic_block("reload")
         b.cbranch(b.icmp_signed("!=", wrong, I64(0)), self.error, reload)

@@ -5,7 +5,8 @@ A warp runs as *splits*: a program counter and the lanes that share it. One spli
 stack, or wait. BSYNC waits for all lanes of a convergence barrier that have not exited, WARPSYNC for those of a mask;
 each arriving split issues its own BSYNC, which the counters count. WARPSYNC.COLLECTIVE brings the lanes of a mask
 together wherever they are: they run what follows it, at the place of the last to come, up to ENDCOLLECTIVE, and there
-go each to the target of its own WARPSYNC. Native code handles the common cases itself and calls `diverge` for the rest.
+go each to the target of its own WARPSYNC. Native code handles the common cases itself and calls `diverge`, or `regroup`
+for what few kernels do, for the rest.
 
 The counter of executed instructions also counts what is issued again (H200): a WARPSYNC for lanes that had to wait;
 WARPSYNC.EXCLUSIVE for each further mask; ENDCOLLECTIVE, RET and other indirect branches for each further target.
@@ -218,18 +219,15 @@ def _arrive(context, row, s, resume, mask, barrier, required):
     return _next(context, row, s)
 
 
-@cfunc("int64(int64, int64, int64, int64, int32, CPointer(int64))")
+_SIGNATURE = "int64(int64, int64, int64, int64, int32, CPointer(int64))"
+
+
+@cfunc(_SIGNATURE)
 def diverge(context, row, kind, argument, mask, targets):
     """Choose the split to run next, into the warp's PC and ACTIVE; 0, or 1 for an error.
 
     NEXT: the running split is over. ARRIVE: its lanes `mask` reach a BSYNC of barrier `argument & 15`, to go on at
-    block `argument >> 4`. WARP: a WARPSYNC in which each lane waits for those of its own targets[lane], to go on at
-    block `argument`. EXCLUDE: WARP where those of one mask go on without others. COLLECT: WARP for a collective that
-    goes on at block `argument >> 32` and ends at block `argument & 0xffffffff`. LEAVE: lanes `mask` end a collective
-    whose own place ends at block `argument`. These four are of instruction s[INDEX].
-    JUMP: each lane goes on at byte offset targets[lane]. RELEASE: lanes `mask` leave barrier `argument` (BREAK).
-    DRIVER: instruction `argument & 0xffffffff` calls the driver's function at targets[lane]; its result goes into the
-    register whose unknown lanes are word `argument >> 32` of the state.
+    block `argument >> 4`. All else is `regroup`'s.
     """
     c = i64(context)
     s = i32(c[C_STATE] + row * c[C_STATE_STRIDE])
@@ -237,6 +235,26 @@ def diverge(context, row, kind, argument, mask, targets):
         barrier = np.int32(argument & 15)
         required = s[BARRIERS + 32 * barrier + first_lane(np.uint32(mask))]
         return _arrive(context, row, s, np.int32(argument >> 4), mask, barrier, required)
+    return _next(context, row, s)
+
+
+REGROUPING = {"CALL", "RET", "BRX", "BREAK", "WARPSYNC", "ENDCOLLECTIVE"}  # instructions that need `regroup`
+
+
+@cfunc(_SIGNATURE)
+def regroup(context, row, kind, argument, mask, targets):
+    """As `diverge`, for what few kernels do.
+
+    WARP: a WARPSYNC in which each lane waits for those of its own targets[lane], to go on at block `argument`.
+    EXCLUDE: WARP where those of one mask go on without others. COLLECT: WARP for a collective that goes on at block
+    `argument >> 32` and ends at block `argument & 0xffffffff`. LEAVE: lanes `mask` end a collective whose own place
+    ends at block `argument`. These four are of instruction s[INDEX].
+    JUMP: each lane goes on at byte offset targets[lane]. RELEASE: lanes `mask` leave barrier `argument` (BREAK).
+    DRIVER: instruction `argument & 0xffffffff` calls the driver's function at targets[lane]; its result goes into the
+    register whose unknown lanes are word `argument >> 32` of the state.
+    """
+    c = i64(context)
+    s = i32(c[C_STATE] + row * c[C_STATE_STRIDE])
     if kind == LEAVE:
         left = np.uint32(mask)
         here = np.int32(0)

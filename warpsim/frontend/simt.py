@@ -342,7 +342,6 @@ class Executor:
         self._array(2 * OUT, ctx.C_OUT)
         self._array(SCRATCH, ctx.C_RULES)
         self._place_functions()
-        c[ctx.C_DIVERGE] = dv.diverge.address
         c[ctx.C_WARPS] = self.warps_per_cta
         c[ctx.C_SHARED_OFFSET] = program.reserved_shared
         c[ctx.C_SHARED_SIZE] = program.shared + launch.dynamic_shared
@@ -375,7 +374,7 @@ class Executor:
         return array
 
     def _place_functions(self) -> None:
-        """Addresses of the functions that this kernel's accesses need; the others are not compiled."""
+        """Addresses of the functions that this kernel needs; the others are not compiled."""
         c, accesses = self.context, self.accesses[: len(self.code.accesses)]
         actions, spaces = accesses[:, ctx.O_ACTION], set(accesses[:, ctx.O_SPACE].tolist())
         if ctx.GENERIC in spaces:
@@ -386,6 +385,9 @@ class Executor:
             c[ctx.C_ACCESS + space] = ACCESSES[space].address
         if np.isin(actions, (ctx.ATOMICS, ctx.REDUCTIONS)).any():
             c[ctx.C_ATOMIC], c[ctx.C_ATOMIC_RULE] = atomic.address, atomic_rule.address
+        c[ctx.C_DIVERGE] = dv.diverge.address
+        if any(i.opcode in dv.REGROUPING for i in self.program.instructions):
+            c[ctx.C_REGROUP] = dv.regroup.address
 
     def _check_launch(self) -> None:
         launch, program, gpu = self.launch, self.program, self.gpu
