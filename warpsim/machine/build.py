@@ -56,7 +56,6 @@ from warpsim.machine.records import (
     SM_STATE,
     STATISTICS,
     TICK,
-    TICK_BITS,
     TOTALS,
     WAITER,
     WARP,
@@ -288,7 +287,6 @@ class Machine:
         state = np.zeros(sms, SM_STATE)
         state["free"], state["waiters"] = pool, MERGES
         messages = _aligned(sms * pool, MESSAGE)
-        messages["sm"] = np.repeat(np.arange(sms), pool)
         counts, buckets = np.zeros(crossbar.CALENDAR, np.int32), np.zeros(crossbar.CALENDAR * crossbar.BUCKET, np.int32)
         ring = 1 << (pool - 1).bit_length()
         outs, stores = np.zeros(sms * ring, np.int32), np.zeros(sms * ring, np.int32)
@@ -342,7 +340,7 @@ class Machine:
                 buckets=buckets, commands=commands,
                 channels=channels, statistics=statistics, stack=np.zeros(sms * pool + 1, np.int32),
                 channel_deals=channel_deals,
-                leaders=np.full(int(p["gpcs"]) * crossbar.LEADERS, -1, np.int32), **self._l2,
+                leaders=np.full(int(p["gpcs"]) * crossbar.LEADERS, -1, np.int64), **self._l2,
             ),
             Channels(
                 parameters=table, totals=totals, messages=messages, counts=counts, buckets=buckets, commands=commands,
@@ -517,9 +515,10 @@ class _Launch:
 
     def _moved(self) -> int:
         """Sectors that went over DRAM's pins: those that channels took on, less those that they still have to move."""
-        t, channels = self.totals, self.channels.channels
-        ahead = np.maximum(channels["free"] - (int(self.env.now) << TICK_BITS), 0).sum() + channels["backlog"].sum()
-        return int(t["dram_read"] + t["dram_written"]) - int(ahead) // max(1, int(self.p["dram_sector_ticks"]))
+        t = self.totals
+        return int(t["dram_read"] + t["dram_written"]) - int(t["dram_ahead"]) // max(
+            1, int(self.p["dram_sector_ticks"])
+        )
 
     def _work(self) -> int:
         """Sectors that L2 has given and taken; of a launch that asks it for none, CTAs."""

@@ -20,6 +20,7 @@ from warpsim.machine.records import ATOMIC, HOME, NEAR, READ, RESPONSE_BITS, TIC
 CALENDAR = 2048  # cycles ahead for which events have a bucket of their own
 BUCKET = 256  # events of a cycle; more go to the next
 DEALS = 16  # tables of a pseudo-random order
+AHEAD = 16  # loads, and stores, of the next SM that are brought into the host's cache
 LEADERS = 2048  # lines of a GPC whose last read is remembered
 CHANNEL_ROUNDS = 32  # times each channel occurs in a table of clumps
 SLICE_ROUNDS = 4  # times each slice occurs in a table of pieces: a few pieces may well meet in one slice
@@ -106,6 +107,12 @@ def send(m, now, end):
     limit = end << TICK_BITS
     for sm in range(p.sms):
         s = sms[sm]
+        if sm + 1 < p.sms:
+            other, first = sms[sm + 1], (sm + 1) * ring
+            for k in range(other.out_head, min(other.out_tail, other.out_head + AHEAD)):
+                prefetch(messages, np.int64(outs[first + (k & (ring - 1))]))
+            for k in range(other.store_head, min(other.store_tail, other.store_head + AHEAD)):
+                prefetch(messages, np.int64(stores[first + (k & (ring - 1))]))
         gpc = sm * p.gpcs // p.sms
         side = gpc % p.partitions
         load, store = s.out_head, s.store_head
@@ -116,11 +123,7 @@ def send(m, now, end):
             if load < s.out_tail:
                 i = np.int64(outs[sm * ring + (load & (ring - 1))])
                 time = messages[i].time
-                if load + 4 < s.out_tail:
-                    prefetch(messages, np.int64(outs[sm * ring + ((load + 4) & (ring - 1))]))
             if store < s.store_tail:
-                if store + 4 < s.store_tail:
-                    prefetch(messages, np.int64(stores[sm * ring + ((store + 4) & (ring - 1))]))
                 j = np.int64(stores[sm * ring + (store & (ring - 1))])
                 if i < 0 or messages[j].time < time:
                     i = j
@@ -146,12 +149,17 @@ def send(m, now, end):
 
 
 @inlined
-def merge(p, total, messages, leaders, follows, msg, i):
-    """Let a read that comes to L2 follow one of its line and GPC that is not answered yet, or be followed itself."""
-    gpc = msg.sm * p.gpcs // p.sms
+def merge(p, total, messages, leaders, follows, msg, i, by_sms):
+    """Let a read that comes to L2 follow one of its line and GPC that is not answered yet, or be followed itself.
+
+    A leader is its line's low bits, and the message.
+    """
+    gpc = quotient(msg.sm * p.gpcs, p.sms, by_sms)
     spot = gpc * LEADERS + ((msg.line ^ (msg.line >> 11)) & (LEADERS - 1))
-    j = np.int64(leaders[spot])
-    if j >= 0:
+    line = msg.line & ((1 << (63 - RESPONSE_BITS)) - 1)
+    leader = leaders[spot]
+    if leader >> RESPONSE_BITS == line:
+        j = leader & ((1 << RESPONSE_BITS) - 1)
         first = messages[j]
         if (
             0 < first.operations < p.merge_requests
@@ -165,7 +173,7 @@ def merge(p, total, messages, leaders, follows, msg, i):
             total.merged_requests += 1
             total.merged_sectors += sectors_of(np.int64(msg.mask))
             return True
-    leaders[spot] = i
+    leaders[spot] = line << RESPONSE_BITS | i
     msg.operations = 1
     return False
 

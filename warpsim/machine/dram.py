@@ -129,8 +129,10 @@ def advance(m, begin, end):
                 kept += 1
     total.commands = kept
     # A channel without reads drains on its own.
+    total.dram_ahead = 0
     for number in range(p.channels):
         ch = channels[number]
         start = max(ch.free, begin << TICK_BITS)
         if max(ch.backlog, ch.rows) >= p.drain_ticks and start < end << TICK_BITS:
             drain(ch, start, p.turnaround_ticks)
+        total.dram_ahead += max(ch.free - (begin << TICK_BITS), 0) + ch.backlog

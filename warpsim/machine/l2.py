@@ -429,14 +429,14 @@ def advance(m, begin, end):
     queue, stack, commands, channels, statistics = m.queue, m.stack, m.commands, m.channels, m.statistics
     deals = m.channel_deals
     sets_per_slice = p.sets
-    by_deals, by_clump = inverse_of(size), inverse_of(p.clump_lines)
+    by_deals, by_clump, by_sms = inverse_of(size), inverse_of(p.clump_lines), inverse_of(p.sms)
     for now in range(begin, end):
         b = now & (CALENDAR - 1)
         # Bring in what the next cycles work on, in steps that each need the last.
-        ahead = (now + 3) & (CALENDAR - 1)
+        ahead = (now + 6) & (CALENDAR - 1)
         for k in range(counts[ahead]):
             prefetch(messages, np.int64(buckets[ahead * BUCKET + k]))
-        ahead = (now + 2) & (CALENDAR - 1)
+        ahead = (now + 4) & (CALENDAR - 1)
         for k in range(counts[ahead]):
             msg = messages[np.int64(buckets[ahead * BUCKET + k])]
             if msg.stage == FILL:
@@ -449,7 +449,7 @@ def advance(m, begin, end):
                 number = np.int64(msg.home_slice if msg.stage == HOME else msg.near_slice) * sets_per_slice + msg.set
                 prefetch(sets, number)
                 prefetch(marks, number * MARKS)
-        ahead = (now + 1) & (CALENDAR - 1)
+        ahead = (now + 2) & (CALENDAR - 1)
         for k in range(counts[ahead]):
             msg = messages[np.int64(buckets[ahead * BUCKET + k])]
             if msg.stage < FILL:
@@ -509,7 +509,11 @@ def advance(m, begin, end):
             elif stage == RESPOND:
                 step, at = ANSWERED, t
             else:
-                if msg.kind == READ and msg.operations == 0 and merge(p, total, messages, leaders, follows, msg, i):
+                if (
+                    msg.kind == READ
+                    and msg.operations == 0
+                    and merge(p, total, messages, leaders, follows, msg, i, by_sms)
+                ):
                     continue
                 step, at = serve(
                     p, total, msg, i, stage, messages, entries, marks, sets, slices, queue, commands, channels,

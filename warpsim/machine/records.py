@@ -268,6 +268,7 @@ TOTALS = np.dtype(
         ("dram_read", np.int64),
         ("dram_written", np.int64),
         ("dram_moved", np.int64),  # ticks: when DRAM last took a command
+        ("dram_ahead", np.int64),  # ticks: what channels had to move when this window began, all together
         ("dram_load", np.int64),  # of 2^30: share of the data rate in use, a moving mean
         ("activations", np.int64),
         ("fills", np.int64),

@@ -466,7 +466,7 @@ def advance(m, end):
             w = warps[row]
             w.state = RUNNING
             # The warp goes on inline while nothing else comes first.
-            limit = min(top, tr << KEY_BITS, end << KEY_BITS)
+            limit = min(top, min(tr, end) << KEY_BITS)
             while True:
                 if w.phase == GAP:
                     if w.op == w.end:
@@ -611,7 +611,7 @@ def advance(m, end):
                             done = start + data - 1 + p.shared_latency
                             source = start + data
                         else:
-                            start = max(t, s.tag_free, s.begun_at)
+                            start = max(t, max(s.tag_free, s.begun_at))
                             s.tag_free = start + tag
                             s.tag_busy += tag
                             data_start = max(start, s.data_free)
@@ -723,6 +723,7 @@ def advance(m, end):
                                 i = free[sm * pool + s.free]
                                 msg = messages[i]
                                 msg.line = line
+                                msg.sm = sm
                                 msg.row = row
                                 msg.generation = w.generation
                                 msg.entry = entry
@@ -806,7 +807,7 @@ def advance(m, end):
                         if not from_fifo:
                             lane.sent += 1
                         elif lane.waiting:
-                            held = max(t, lane.issue, held)
+                            held = max(t, max(lane.issue, held))
                             top = min(top, put_service(served, cycles, lane, number, begin, end, held))
                     else:
                         word_head[row] = at + 1 + count
