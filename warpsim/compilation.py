@@ -388,7 +388,10 @@ class _Compiled(_Deferred):
 
         # What numba makes to be called from Python, or from C, is never called: Python calls what is below.
         options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False, **self._options}
-        return numba.njit(self._signature, pipeline_class=_part_compiler(), **options)(self.py_func)
+        made = numba.njit(self._signature, pipeline_class=_part_compiler(), **options)(self.py_func)
+        template = made.get_call_template  # a constant's type is that of others, else it would have code of its own
+        made.get_call_template = lambda arguments, names: template(tuple(map(types.unliteral, arguments)), names)
+        return made
 
     def result(self, arguments: tuple[Any, ...]) -> Any:
         """Compile for arguments of these types and return the type of the result."""
