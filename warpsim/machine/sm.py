@@ -784,7 +784,7 @@ def advance(m, end):
                                 s.stored = port >> TICK_BITS
                                 data += p.store_wavefronts
                             elif misses > 0:
-                                data = max(data, misses) + p.miss_wavefronts
+                                data += p.miss_wavefronts
                             s.data_free = data_start + data
                             s.data_busy += data
                             source = data_start + data
