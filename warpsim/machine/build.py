@@ -71,7 +71,7 @@ _STUDENT = 2.4  # over 1 - 1/n: 95 % quantile of Student's t for n batches, 3.2 
 NAMES = (
     "sms gpcs rows warps copies ctas_per_sm schedulers int fma fp64 xu imad branch_latency barrier_latency line_limit "
     "store_limit queue hit_latency return_latency store_wavefronts miss_wavefronts fill_wavefronts shared_latency "
-    "l1_sets mask0 mask1 request_ticks store_ticks return_ticks request_latency response_latency merge_requests "
+    "l1_ways mask0 mask1 request_ticks store_ticks return_ticks request_latency response_latency merge_requests "
     "warp_start cold_start merge_ticks merge_lines partitions slices interleave_lines clump_lines sets "
     "dirty_ways kept_age near_copies slice_sector_ticks slice_write_ticks slice_request_ticks partial_ticks "
     "atomic_request_ticks atomic_word_ticks atomic_return_ticks atomic_ticks atomic_latency_ticks hop_ticks "
@@ -203,7 +203,7 @@ class Machine:
             "queue": g.l1.queue, "hit_latency": g.l1.hit_latency, "return_latency": g.l1.return_latency,
             "store_wavefronts": g.l1.store_wavefronts, "miss_wavefronts": g.l1.miss_wavefronts,
             "fill_wavefronts": round(g.l1.fill_wavefronts), "shared_latency": g.shared.latency,
-            "l1_sets": max(1, capacity // l1.BANKS // l1.WAYS), "mask0": g.l1.tag_bank_masks[0],
+            "l1_ways": max(1, capacity // l1.SETS), "mask0": g.l1.tag_bank_masks[0],
             "mask1": g.l1.tag_bank_masks[1],
             "request_ticks": _ticks(g.crossbar.request_cycles), "store_ticks": _ticks(g.crossbar.store_sector_cycles),
             "return_ticks": _ticks(g.crossbar.return_sector_cycles),
@@ -292,7 +292,7 @@ class Machine:
         outs, stores = np.zeros(sms * ring, np.int32), np.zeros(sms * ring, np.int32)
         responses = np.zeros(sms * ring, np.int64)
         follows = np.zeros(sms * pool, np.int32)
-        lines = sms * l1.BANKS * l1.WAYS * int(p["l1_sets"])
+        lines = sms * l1.SETS * l1.WAYS
         totals, statistics = np.zeros(1, TOTALS), np.zeros(source.instructions, STATISTICS)
         commands, channels = np.zeros(1 << 18, COMMAND), np.zeros(int(p["channels"]), CHANNEL)
 

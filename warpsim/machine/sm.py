@@ -33,7 +33,7 @@ from warpsim.frontend.trace import (
 )  # fmt: skip
 from warpsim.machine.crossbar import inverse_of, rest
 from warpsim.machine.host import below, borrowed, compiled, inlined, lowest, prefetch
-from warpsim.machine.l1 import BANKS, HIT, WAYS, allocate, find, set_of
+from warpsim.machine.l1 import HIT, SETS, WAYS, allocate, find, set_of
 from warpsim.machine.records import (
     AT_BARRIER,
     AT_LSU,
@@ -218,25 +218,25 @@ def call_rings(m, row):
 
 
 @inlined
-def call_sets(m, p, row, first_line, by_sets):
+def call_sets(m, p, row, first_line):
     """Bring in the sets of L1 that a warp's next request will be looked up in."""
     at = m.word_head[row]
     first = row * (m.word_mask + 1)
     count = m.words[first + (at & m.word_mask)] & 255
     for k in range(1, min(count, AHEAD) + 1):
         line = m.words[first + ((at + k) & m.word_mask)] >> 16
-        prefetch(m.lines, first_line + WAYS * set_of(line, p, by_sets))
+        prefetch(m.lines, first_line + WAYS * set_of(line, p))
 
 
 @inlined
-def call_up(m, p, sm, end, by_sets, pool, ring):
+def call_up(m, p, sm, end, pool, ring):
     """Bring what the SMs behind `sm` will work on into the host's cache, in four steps, each of which needs the last.
 
     Heads of rings; messages that come back and warps with events; what those messages wake, and the lines of L1 that
     these warps will ask for; then those that the woken ones will.
     """
     sms, due, messages, responses = m.sms, m.due, m.messages, m.responses
-    sets = BANKS * WAYS * p.l1_sets
+    sets = SETS * WAYS
     rows = p.rows
     other = sm + 4
     if other < p.sms:
@@ -269,7 +269,7 @@ def call_up(m, p, sm, end, by_sets, pool, ring):
                     prefetch(m.lines, other * sets + msg.entry)
                 call_rings(m, np.int64(msg.row))
             else:
-                call_sets(m, p, np.int64(msg.row), other * sets, by_sets)
+                call_sets(m, p, np.int64(msg.row), other * sets)
         if step > 1:
             rest = below(due, other * 64, end)
             while rest:
@@ -278,7 +278,7 @@ def call_up(m, p, sm, end, by_sets, pool, ring):
                 if step == 3:
                     call_rings(m, row)
                 else:
-                    call_sets(m, p, row, other * sets, by_sets)
+                    call_sets(m, p, row, other * sets)
 
 
 @compiled
@@ -298,17 +298,17 @@ def advance(m, end):
     block_mask, word_mask = m.block_mask, m.word_mask
     wheel, served, cycles = m.wheel, m.served, m.cycles
     rows = p.rows
-    by_sets, by_schedulers = inverse_of(p.l1_sets), inverse_of(p.schedulers)
+    by_schedulers = inverse_of(p.schedulers)
     starved = 0
     for sm in range(p.sms):
         s = sms[sm]
         if s.until >= end:
             continue
-        call_up(m, p, sm, end, by_sets, pool, ring)
+        call_up(m, p, sm, end, pool, ring)
         base = sm * 64
         begin = s.until
         first_row = sm * rows
-        first_line = sm * BANKS * WAYS * p.l1_sets
+        first_line = sm * SETS * WAYS
         first_waiter = sm * merges
         first_response = sm * (ring + 1)
         # Events before `end` lie on the wheel: of each cycle, and of the cycles that have any, a bit map.
@@ -637,7 +637,7 @@ def advance(m, end):
                                 entry = -1
                                 send = mask
                                 if not is_store and kind != ATOMIC and not bypass:
-                                    place = WAYS * set_of(line, p, by_sets)
+                                    place = WAYS * set_of(line, p)
                                     way = find(lines, first_line + place, line)
                                     if way >= 0:
                                         entry = place + way
@@ -672,18 +672,18 @@ def advance(m, end):
                                         continue
                                     misses += 1
                                     if entry < 0:
-                                        way = allocate(lines, turns, first_line + place, line)
+                                        way = allocate(lines, turns, first_line + place, line, p.l1_ways)
                                         entry = place + way if way >= 0 else -1
                                     if entry >= 0:
                                         lines[first_line + entry].pending |= send
                                 elif kind in (STORE, LOCAL_STORE) and not bypass:
                                     # Written through; the line stays, as if it had been hit.
-                                    place = first_line + WAYS * set_of(line, p, by_sets)
+                                    place = first_line + WAYS * set_of(line, p)
                                     way = find(lines, place, line)
                                     if way >= 0:
                                         lines[place + way].valid |= HIT
                                     elif word & 0xF0:
-                                        way = allocate(lines, turns, place, line)
+                                        way = allocate(lines, turns, place, line, p.l1_ways)
                                     if way >= 0:
                                         e = lines[place + way]
                                         e.valid |= (word >> 4) & (15 ^ e.pending)
