@@ -153,7 +153,7 @@ class Textbook:
         if kind == STORE:
             busy += spec.store_wavefronts
         elif kind == LOAD and fetches:
-            busy = max(data, len(fetches)) + spec.miss_wavefronts
+            busy = data + spec.miss_wavefronts
         latency = self.gpu.shared.latency if kind in (SHARED_LOAD, SHARED_STORE) else spec.hit_latency
         done, read = env.event(), env.event()
         before, begun = self.begun[sm], env.event()
