@@ -91,7 +91,7 @@ def test_finish_time_is_the_textbooks(partitions: int) -> None:
     gpu = plain(load_gpu("h200"))
     gpu = dataclasses.replace(gpu, l2=dataclasses.replace(gpu.l2, partitions=partitions))
     apart = []
-    for seed in range(40):
+    for seed in range(80):
         ctas, warps = 1 + seed % 8, 1 + seed % 6
         stream, blocks = kernel(seed, ctas, warps)
         book = Textbook(gpu, blocks, stream.trace, ctas, warps, 2)

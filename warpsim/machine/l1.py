@@ -46,19 +46,19 @@ def find(lines, first, line):
 def allocate(lines, turns, first, line, ways):
     """A way of the set for a new line, or -1 when all its lines have sectors under way."""
     place = first // WAYS
-    chosen = -1
+    chosen = np.int64(-1)
     way = np.int64(turns[place])
     for k in range(2 * ways):
         e = lines[first + way]
         if e.pending == 0 and (k >= ways or not e.valid & HIT):
             chosen = way
             break
-        way = way + 1 if way + 1 < ways else 0
+        way = np.int64(way + 1 if way + 1 < ways else 0)
     if chosen < 0:
         return chosen
     if lines[first + chosen].valid & HIT:
-        for way in range(ways):
-            lines[first + way].valid &= HIT - 1
+        for k in range(ways):
+            lines[first + k].valid &= HIT - 1
     turns[place] = chosen + 1 if chosen + 1 < ways else 0
     e = lines[first + chosen]
     e.tag = line
