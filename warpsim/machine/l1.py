@@ -4,10 +4,10 @@
 Measured on an H200: passes over more and more lines begin to miss at 1,700 lines and hit nothing from 2,200 on, with
 carve-outs of 32 to 196 KB proportionally sooner, each 32 KB a way, whether one sector of a line is read or all four.
 
-Replacement: a new line takes the place of the one in its set that has been there longest and was not hit. When all
-have been hit, they count as not hit again. Lines with sectors under way stay. A load that finds no line to evict is
-fetched past the cache. Of a stream of lines the newest 1,700 are there, a third of those 1,900 back, none 2,500 back;
-lines that were hit once outlast 200,000 that were not.
+Replacement: lines that were hit are protected, up to four of a set; beyond, the one that came first loses it. A new
+line takes the place of the one that came first of those that are not. Lines with sectors under way stay. A load that
+finds no line to evict is fetched past the cache. Of a stream of lines the newest 1,700 are there, a third of those
+1,900 back, none 2,500 back; of 1,500 lines that were hit 1,024 outlast any number that were not, of 1,024 all.
 
 An entry is known by its number within the SM.
 """
@@ -23,7 +23,8 @@ BANK_SETS = 64
 SETS = BANKS * BANK_SETS
 WAYS = 8  # stride of a set in the arrays: a line of the host's cache
 SPREAD, SHIFT = 0x360D5A3F, 8  # lines in a row fill the sets as evenly as the passes say
-HIT = 16  # bit of an entry's `valid`: it was hit
+PROTECTED = 4  # lines of a set, and one less than it has ways
+HIT = 16  # bit of an entry's `valid`: it was hit and is protected
 
 
 @inlined
@@ -43,6 +44,24 @@ def find(lines, first, line):
 
 
 @inlined
+def protect(lines, turns, first, way, ways):
+    """Protect a line that is hit; the first come of too many loses it."""
+    if lines[first + way].valid & HIT:
+        return
+    lines[first + way].valid |= HIT
+    count = 0
+    for k in range(ways):
+        count += lines[first + k].valid >> 4
+    if count > min(PROTECTED, ways - 1):
+        oldest = np.int64(turns[first // WAYS])
+        for _ in range(ways):
+            if oldest != way and lines[first + oldest].valid & HIT:
+                lines[first + oldest].valid &= HIT - 1
+                break
+            oldest = np.int64(oldest + 1 if oldest + 1 < ways else 0)
+
+
+@inlined
 def allocate(lines, turns, first, line, ways):
     """A way of the set for a new line, or -1 when all its lines have sectors under way."""
     place = first // WAYS
@@ -56,9 +75,6 @@ def allocate(lines, turns, first, line, ways):
         way = np.int64(way + 1 if way + 1 < ways else 0)
     if chosen < 0:
         return chosen
-    if lines[first + chosen].valid & HIT:
-        for k in range(ways):
-            lines[first + k].valid &= HIT - 1
     turns[place] = chosen + 1 if chosen + 1 < ways else 0
     e = lines[first + chosen]
     e.tag = line

@@ -33,7 +33,7 @@ from warpsim.frontend.trace import (
 )  # fmt: skip
 from warpsim.machine.crossbar import inverse_of, rest
 from warpsim.machine.host import below, borrowed, compiled, inlined, lowest, prefetch
-from warpsim.machine.l1 import HIT, SETS, WAYS, allocate, find, set_of
+from warpsim.machine.l1 import SETS, WAYS, allocate, find, protect, set_of
 from warpsim.machine.records import (
     AT_BARRIER,
     AT_LSU,
@@ -645,7 +645,7 @@ def advance(m, end):
                                         need = mask & (15 ^ e.valid)
                                         send = need & (15 ^ e.pending)
                                         if need == 0:
-                                            e.valid |= HIT
+                                            protect(lines, turns, first_line + place, way, p.l1_ways)
                                         if need & e.pending:
                                             s.waiters -= 1
                                             slot = free_waiters[sm * merges + s.waiters]
@@ -681,7 +681,7 @@ def advance(m, end):
                                     place = first_line + WAYS * set_of(line, p)
                                     way = find(lines, place, line)
                                     if way >= 0:
-                                        lines[place + way].valid |= HIT
+                                        protect(lines, turns, place, way, p.l1_ways)
                                     elif word & 0xF0:
                                         way = allocate(lines, turns, place, line, p.l1_ways)
                                     if way >= 0:
