@@ -96,5 +96,5 @@ def test_unseen_cases_are_of_kinds_that_the_others_lack() -> None:
     place = cases.case_folder()
     assert place is not None
     kinds = {path.name: {c.kind for c in cases.load_cases(path)} for path in place.glob("*.toml")}
-    assert {"cases.toml", "unseen.toml", "blind.toml"} <= set(kinds)
+    assert {"cases.toml", "unseen.toml", "blind.toml", "blind2.toml"} <= set(kinds)
     assert len(set().union(*kinds.values())) == sum(map(len, kinds.values()))

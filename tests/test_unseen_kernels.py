@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import itertools
 import zlib
 from pathlib import Path
@@ -185,3 +187,63 @@ def test_rays_that_end_early() -> None:
     execute("blind_images", "march_volume", 1, (16, 8), [volume.ravel(), out.ravel(), side, 16, 1, 0.0, 9])
     assert (out[0, :10] == 0).all()
     np.testing.assert_allclose(out[0, -2:], 1 - 0.75**9, rtol=1e-5)
+
+
+def test_digests_of_one_block() -> None:
+    messages = RNG.integers(0, 256, (40, 52)).astype(np.uint8)
+    words, out = np.ascontiguousarray(messages.view(">u4").T.astype(np.uint32)), np.zeros((8, 40), np.uint32)
+    execute("blind2_codes", "sha256_short", 1, 256, [words.ravel(), out.ravel(), 40])
+    wanted = [np.frombuffer(hashlib.sha256(message.tobytes()).digest(), ">u4") for message in messages]
+    np.testing.assert_array_equal(out.T, wanted)
+
+
+def test_letters_of_six_bits() -> None:
+    data, letters = RNG.integers(0, 256, 1200).astype(np.uint8), np.zeros(1600, np.uint8)
+    execute("blind2_codes", "base64_encode", 1, 64, [data.view(np.uint32), letters.view(np.uint32), 100])
+    assert letters.tobytes() == base64.b64encode(data.tobytes())
+
+
+def test_tables_of_a_prefix_code() -> None:
+    at = np.arange(256)
+    bits = np.select([at < 64, at < 128, at < 192], [2, 3, 4], 6)
+    table, symbols = (16 * (at >> (8 - bits)) + bits).astype(np.uint16), np.zeros((30, 40), np.uint8)
+    slots = RNG.integers(0, 256, (30, 32)).astype(np.uint8)
+    words = slots.view(">u4").astype(np.uint32)
+    execute("blind2_codes", "decode_prefixes", 1, 32, [words.ravel(), table, symbols.ravel().view(np.uint32), 30])
+    for slot, found in zip(slots, symbols, strict=True):
+        number, place = int.from_bytes(slot.tobytes(), "big"), 256
+        for symbol in found:
+            entry = int(table[(number >> (place - 8)) & 255])
+            assert symbol == entry >> 4
+            place -= entry & 15
+
+
+def test_recurrences_by_a_scan_of_maps() -> None:
+    a, x, y = normal(2, 2048) / 2, normal(2, 2048), np.zeros((2, 2048), np.float32)
+    execute("blind2_signals", "linear_recurrence", 2, 256, [a.ravel(), x.ravel(), y.ravel()])
+    before = np.zeros(2)
+    for k in range(2048):
+        before = a[:, k] * before + x[:, k]
+        np.testing.assert_allclose(y[:, k], before, rtol=1e-3, atol=1e-4)
+
+
+def test_series_warped_by_a_wavefront_of_lanes() -> None:
+    queries, others, out = normal(3, 128), normal(3, 128), np.zeros(3, np.float32)
+    execute("blind2_signals", "warp_series", 1, 128, [queries.ravel(), others.ravel(), out, 3])
+    for query, other, found in zip(queries, others, out, strict=True):
+        cost = np.full((129, 129), np.inf)
+        cost[0, 0] = 0
+        for i, j in itertools.product(range(128), range(128)):
+            cost[i + 1, j + 1] = (query[j] - other[i]) ** 2 + min(cost[i, j], cost[i, j + 1], cost[i + 1, j])
+        np.testing.assert_allclose(found, cost[-1, -1], rtol=1e-4)
+
+
+def test_regions_of_a_tile() -> None:
+    image = (RNG.random((32, 32)) < 0.6).astype(np.uint8)
+    labels, wanted = np.zeros((32, 32), np.int32), np.where(image, np.arange(1024).reshape(32, 32), 9999)
+    execute("blind2_scenes", "label_tiles", 1, (32, 32), [image.ravel(), labels.ravel(), 32, 1])
+    for _ in range(1024):
+        edge = np.pad(wanted, 1, constant_values=9999)
+        around = np.minimum.reduce([edge[:-2, 1:-1], edge[2:, 1:-1], edge[1:-1, :-2], edge[1:-1, 2:], wanted])
+        wanted = np.where(image, around, 9999)
+    np.testing.assert_array_equal(labels, np.where(image, wanted, -1))

@@ -2,7 +2,7 @@
 
 A case file is TOML: each ``[[kernel]]`` is a scenario without parameters (``file``, ``entry``, ``grid``, ``block``,
 ``arg``, as a scenario writes them) with a ``kind``; each line of its ``case`` table is a launch: a name and the
-parameters. A folder's files are all its ``*.toml``; those of ``unseen.toml`` and ``blind.toml`` were recorded before
+parameters. A folder's files are all its ``*.toml``; those of ``unseen.toml`` and ``blind*.toml`` were recorded before
 any was predicted. Beside them, ``recorded/<gpu>.jsonl`` holds a measured Result a line, without what can be worked out
 again. A kernel is `tuned` from the day on which one of its recordings was used to change the model.
 """
