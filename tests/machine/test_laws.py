@@ -208,12 +208,12 @@ def test_l1_keeps_what_came_last_and_what_was_hit() -> None:
         assert result.counters["l1_load_hit_sectors"] == there
 
 
-@pytest.mark.parametrize(("hot", "kept"), [(400, 400), (1000, 1000), (1500, 1024)])
+@pytest.mark.parametrize(("hot", "kept"), [(256, 256), (1024, 1024), (1500, 1024)])
 def test_l1_protects_four_lines_of_a_set_that_were_hit(hot: int, kept: int) -> None:
     """As measured: of lines that were hit once, so many outlast a stream of any number of others."""
     first = [LINE + k for k in range(hot)]
     hits = l1_hits([*first, *first, *(LINE + 100000 + k for k in range(8000)), *first]) / 4 - hot
-    assert hits == pytest.approx(kept, rel=0.06)
+    assert hits == pytest.approx(kept, rel=0.1)
 
 
 def test_a_second_miss_on_a_sector_under_way_merges() -> None:
