@@ -252,7 +252,8 @@ def _run(source: str, names: list[str], flags: list[str], filename: str) -> tupl
         everything = [o.encode() for o in [*flags, *(f"-I{d}" for d in (*include_directories(), HEADERS))]]
         (status,) = library.nvrtcCompileProgram(program, len(everything), everything)
         _, size = library.nvrtcGetProgramLogSize(program)
-        log = b" " * max(size, 2)  # Python shares bytes of length 1: an empty log's NUL would be written into all of them
+        # Python shares bytes of length 1: the NUL of an empty log would be written into all of them.
+        log = b" " * max(size, 2)
         library.nvrtcGetProgramLog(program, log)
         text = log.split(b"\0")[0].decode(errors="replace").strip()
         if status != library.nvrtcResult.NVRTC_SUCCESS:
