@@ -147,6 +147,7 @@ def recorded(name: str, **params: Any) -> float:
     ("before", "after", "access"),
     [
         ("transpose_unpadded_32x8", "transpose_tiled_32x8", "shared load"),
+        ("transpose_unpadded", "transpose_tiled", "shared load"),
         ("bank_column", "bank_padded", "shared load"),
         ("column_walk", "row_walk", "load"),
         ("structs_aos", "structs_soa", "load"),
