@@ -102,9 +102,8 @@ __global__ void short_block(int* out, const int* in, int n) {
   if (threadIdx.x < 16) { for (int d = 16; d; d >>= 1) v += __shfl_xor_sync(~0u, v, d); }
   out[i] = v;
 }
-// an indirect branch (BRX) with several targets a warp
-__global__ void switched(int* out, const int* in, int n) {
-  int i = blockIdx.x * blockDim.x + threadIdx.x, v = in[i], s = v;
+static __device__ __forceinline__ void cases(int* out, const int* in, int n, int i, int v) {
+  int s = v;
   switch (v % 7) {
     case 0: s = v * 3 + 1; break;
     case 1: s = v ^ 0x55; out[i] = 4; break;
@@ -116,19 +115,15 @@ __global__ void switched(int* out, const int* in, int n) {
   }
   out[i] = s + out[i];
 }
+// an indirect branch (BRX) with several targets a warp
+__global__ void switched(int* out, const int* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  cases(out, in, n, i, in[i]);
+}
 // the same, one target a warp
 __global__ void switched_uniform(int* out, const int* in, int n) {
-  int i = blockIdx.x * blockDim.x + threadIdx.x, v = in[i / 32 * 32], s = v;
-  switch (v % 7) {
-    case 0: s = v * 3 + 1; break;
-    case 1: s = v ^ 0x55; out[i] = 4; break;
-    case 2: s = v + n * 7; for (int j = 0; j < n; j++) s = s * 3 + j; break;
-    case 3: s = v / (n + 2); break;
-    case 4: s = __popc(v) * n; break;
-    case 5: s = in[(i + 5) & 1023]; break;
-    default: s = -v;
-  }
-  out[i] = s + out[i];
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  cases(out, in, n, i, in[i / 32 * 32]);
 }
 // function pointers: an indirect call with several targets
 __device__ int f0(int v) { return v * 3 + 1; }
