@@ -44,6 +44,12 @@ def find(lines, first, line):
 
 
 @inlined
+def following(way, ways):
+    """The way whose line came next into a set."""
+    return np.int64(way + 1 if way + 1 < ways else 0)
+
+
+@inlined
 def protect(lines, turns, first, way, ways):
     """Protect a line that is hit; the first come of too many loses it."""
     if lines[first + way].valid & HIT:
@@ -58,7 +64,7 @@ def protect(lines, turns, first, way, ways):
             if oldest != way and lines[first + oldest].valid & HIT:
                 lines[first + oldest].valid &= HIT - 1
                 break
-            oldest = np.int64(oldest + 1 if oldest + 1 < ways else 0)
+            oldest = following(oldest, ways)
 
 
 @inlined
@@ -72,10 +78,10 @@ def allocate(lines, turns, first, line, ways):
         if e.pending == 0 and (k >= ways or not e.valid & HIT):
             chosen = way
             break
-        way = np.int64(way + 1 if way + 1 < ways else 0)
+        way = following(way, ways)
     if chosen < 0:
         return chosen
-    turns[place] = chosen + 1 if chosen + 1 < ways else 0
+    turns[place] = following(chosen, ways)
     e = lines[first + chosen]
     e.tag = line
     e.valid = 0

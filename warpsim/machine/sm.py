@@ -138,6 +138,14 @@ def put_service(served, cycles, lane, number, begin, end, time):
 
 
 @inlined
+def stand(served, cycles, lane, number, begin, end, w, r, time, free_at):
+    """Let a warp wait from `time` on for its scheduler, which can take it at `free_at`. Returns the service's key."""
+    w.since = time
+    lane.waiting |= ONE << r
+    return put_service(served, cycles, lane, number, begin, end, max(free_at, time))
+
+
+@inlined
 def next_key(wheel, served, cycles, words, begin):
     """Key of the first event on the wheel: in each cycle those of warps, then those of schedulers."""
     k = np.int64(-1)
@@ -330,7 +338,6 @@ def advance(m, end):
             response = responses[first_response + (s.response_head & ring)]
         tr = response >> RESPONSE_BITS
         stopped = False
-        service = 0
         while True:
             # The next event: a queued memory operation, a response, a warp, or a scheduler.
             if s.fifo_count > 0 and s.blocked == 0:
@@ -339,6 +346,7 @@ def advance(m, end):
                 s.fifo_count -= 1
                 t = s.now
                 from_fifo = True
+                service = np.int64(0)
             else:
                 from_fifo = False
                 tw = top >> KEY_BITS
@@ -448,7 +456,6 @@ def advance(m, end):
             lane = lanes[sm * 4 + number]
             chosen = False
             if service:
-                service = 0
                 if lane.due != t:
                     continue
                 lane.due = FOREVER
@@ -495,10 +502,7 @@ def advance(m, end):
                         if not chosen:
                             free_at = opening(lane, op, GAP, p.queue)
                             if lane.waiting or free_at > t:
-                                w.since = t
-                                lane.waiting |= ONE << r
-                                free_at = max(free_at, t)
-                                top = min(top, put_service(served, cycles, lane, number, begin, end, free_at))
+                                top = min(top, stand(served, cycles, lane, number, begin, end, w, r, t, free_at))
                                 break
                         chosen = False
                         lane.issue = t + slots
@@ -545,10 +549,7 @@ def advance(m, end):
                     if not chosen:
                         free_at = opening(lane, op, PORT, p.queue)
                         if lane.waiting or free_at > t:
-                            w.since = t
-                            lane.waiting |= ONE << r
-                            free_at = max(free_at, t)
-                            top = min(top, put_service(served, cycles, lane, number, begin, end, free_at))
+                            top = min(top, stand(served, cycles, lane, number, begin, end, w, r, t, free_at))
                             break
                     chosen = False
                     w.phase = EXECUTE
